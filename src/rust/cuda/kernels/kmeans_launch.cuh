@@ -12,18 +12,31 @@
 #define WEIGH_WARPS 4
 #define WEIGH_THREADS (WEIGH_WARPS * WARP)
 
-// A tile of `assign` is CENTERS by ROWS observations: ACROSS by DOWN threads, each with
-// CENTERS_EACH by ROWS_EACH.
+// A tile of `screen` is TILE observations by TILE centers: ACROSS by DOWN threads, each with EACH
+// by EACH. DEPTH coordinates are in shared memory at a time.
 #define ACROSS 16
 #define DOWN 16
 #define THREADS (ACROSS * DOWN)
+#define EACH 8
+#define TILE 128
+#define DEPTH 8
+
+// A tile of `decide` is ROWS observations by CENTERS centers, as above.
 #define CENTERS_EACH 4
 #define ROWS_EACH 8
 #define CENTERS (ACROSS * CENTERS_EACH)
 #define ROWS (DOWN * ROWS_EACH)
-// Observations that a thread, and a block, of `update` look at at a time.
-#define LOOKED_AT 8
-#define SPAN (THREADS * LOOKED_AT)
+
+// Values of a digit of cluster numbers, and its bits.
+#define DIGIT_BITS 8
+#define DIGITS (1 << DIGIT_BITS)
+// Observations that a block sorts, a part for each warp.
+#define WARPS (THREADS / WARP)
+#define SORTED_EACH 512
+#define SORTED (WARPS * SORTED_EACH)
+#define SCAN_THREADS 1024
+// Counts that a thread adds up at a time.
+#define SCANNED 32
 
 // Where to start: the arrays of `draw` and `weigh`.
 struct Seeding {
@@ -42,13 +55,62 @@ struct Seeding {
   uint first; // the first center's observation
 };
 
-// Lloyd's iterations: the arrays of `assign` and `update`.
+// Lloyd's iterations. The device assigns the observations from `first` to `last`, and moves
+// `clusters` centers, or some of them.
 struct Lloyd {
   const double *x;
   double *centers;
-  double *sums;  // of the clusters' members
-  uint *cluster; // of the observations, NONE beyond the last
-  uint *changed; // not 0 where an observation has another cluster than before
+  uint *cluster;    // of the observations
+  uint *changed;    // not 0 where an observation has another cluster than before
+  uint *open;       // observations that single precision does not decide
+  uint *open_count; // how many
+  // In single precision: coordinates in tiles, column after column.
+  float *single_observations;
+  float *errors; // of the observations' bounds, by the norm of a center
+  float *single_centers;
+  float *halves; // of the squares of the centers' norms, less their error
+  float *norms;  // of the centers
+  // As in kmeans/frame.rs and kmeans/margin.rs.
+  const double *origin;
+  double unit;
+  double smallest; // a coordinate: smaller ones become zero
+  double share;
+  double tiny;
+  double rounding;
+  double margin;
+  double underflow;
   uint rows, columns, clusters;
-  uint first, last; // observations to assign
+  uint first, last;
+  uint offset; // of the first observation of a launch, from `first`
+
+  // As Frame::coordinate.
+  __device__ double coordinate(double value, uint k) const {
+    double coordinate = (value - origin[k]) * unit;
+    return fabs(coordinate) < smallest ? 0 : coordinate;
+  }
+  // As Margin's.
+  __device__ double above(double distance) const { return distance * (1 + margin) + underflow; }
+  __device__ double below(double distance) const { return distance * (1 - margin) - underflow; }
+};
+
+// A stable sort of observations by cluster, one digit of its number after the other.
+struct Sort {
+  const uint *clusters; // the numbers to sort by
+  const uint *numbers;  // the observations; null: 0, 1, ...
+  uint *sorted_clusters;
+  uint *sorted_numbers;
+  uint *counts; // by digit and block
+  uint rows, blocks;
+  uint greatest; // number of a cluster; all above it count as this one
+  uint shift;    // of the digit
+};
+
+// The members of the clusters, and the centers to move.
+struct Members {
+  const double *x;
+  double *centers;
+  const uint *sorted_clusters;
+  const uint *sorted_numbers;
+  uint *starts; // of the clusters' members, and the end
+  uint rows, columns, clusters;
 };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::{Error, Result};
+use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::{Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
@@ -223,21 +224,22 @@ impl KMeansDevice for Cuda {
         x: &Observations,
         start: Start,
         iterations: usize,
+        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned> {
         let centers = start.centers();
         let coordinates = x.values().len().saturating_mul(centers);
         let of_one = self.handover.kmeans_coordinates_per_device.max(1);
         let paying = (coordinates / of_one).max(1);
-        let devices = if coordinates < self.handover.kmeans_coordinates {
+        let devices = if coordinates < self.handover.kmeans_coordinates || !frame.is_useful() {
             Vec::new()
         } else {
             kmeans::fitting(&self.devices, x, centers, paying)?
         };
         if devices.is_empty() {
-            return self.cpu.iterate(x, start, iterations, monitor);
+            return self.cpu.iterate(x, start, iterations, frame, monitor);
         }
-        kmeans::kmeans(&devices, x, start, iterations, monitor)
+        kmeans::kmeans(&devices, x, start, iterations, frame, &self.cpu, monitor)
     }
 }
 

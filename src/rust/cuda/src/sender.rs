@@ -1,4 +1,4 @@
-//! Copies dissimilarities from the host to a CUDA device, in the device's format.
+//! Copies values from the host to a CUDA device, in the device's format.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl<T: OnDevice> Sender<T> {
                 });
                 stream.memcpy_htod(here, &mut to.slice_mut(at..at + values.len()))
             };
-            send().map_err(|error| self.device.error("sending dissimilarities", &error))?;
+            send().map_err(|error| self.device.error("sending values", &error))?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl<T: OnDevice> Sender<T> {
         let mut streams = self.buffers.iter().map(|(stream, _)| stream);
         streams
             .try_for_each(|stream| stream.synchronize())
-            .map_err(|error| self.device.error("sending dissimilarities", &error))
+            .map_err(|error| self.device.error("sending values", &error))
     }
 }
 

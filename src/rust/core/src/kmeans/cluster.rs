@@ -4,6 +4,7 @@ use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::device::{Assigned, KMeansDevice, Start};
+use super::frame::Frame;
 use super::members::KMeansMembers;
 use crate::error::{Error, Result};
 use crate::magnitude::{check_largest, largest};
@@ -59,10 +60,12 @@ pub fn cluster(
         )));
     }
     let cpu = device.cpu();
-    check_largest(cpu.install(|| largest_on_threads(x)))?;
+    let largest = cpu.install(|| largest_on_threads(x));
+    check_largest(largest)?;
+    let frame = cpu.install(|| Frame::new(x, largest.max(start.largest())));
     // No observation leaves the only cluster, so a second iteration would repeat the first.
     let most = if k == 1 { 1 } else { iterations };
-    let mut assigned = device.iterate(x, start, most, monitor)?;
+    let mut assigned = device.iterate(x, start, most, &frame, monitor)?;
     if k == 1 {
         assigned.iterations = 1;
     }
@@ -78,7 +81,7 @@ impl KMeans {
             iterations,
         } = assigned;
         let k = centers.nrows();
-        let members = KMeansMembers::new(cluster.iter().copied(), k)?;
+        let members = KMeansMembers::new(cluster.len(), k, |i| cluster[i])?;
         let within = |(c, center): (usize, &[f64])| {
             let mut sum = 0.0;
             for &i in members.of(c) {

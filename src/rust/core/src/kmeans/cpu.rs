@@ -1,6 +1,7 @@
 //! k-means on the CPU.
 
 use super::device::{Assigned, KMeansDevice, Start};
+use super::frame::Frame;
 use super::lloyd;
 use crate::cpu::Cpu;
 use crate::error::Result;
@@ -13,8 +14,9 @@ impl KMeansDevice for Cpu {
         x: &Observations,
         start: Start,
         iterations: usize,
+        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned> {
-        self.install(|| lloyd::iterate(x, start, iterations, monitor))
+        self.install(|| lloyd::iterate(x, start, iterations, frame, monitor))
     }
 }

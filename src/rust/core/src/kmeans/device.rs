@@ -2,6 +2,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
+use super::frame::Frame;
 use crate::cpu::Device;
 use crate::error::Result;
 use crate::monitor::Monitor;
@@ -9,7 +10,8 @@ use crate::observations::Observations;
 
 /// A device that iterates Lloyd's algorithm.
 pub trait KMeansDevice: Device {
-    /// Clusters the rows of `x`, for centers and values that [`super::cluster()`] has checked.
+    /// Clusters the rows of `x`, for centers and values that [`super::cluster()`] has checked, and
+    /// the frame for them.
     ///
     /// # Errors
     /// `Error::Input` if `x` has fewer distinct rows than centers to draw; `Error::Interrupt` when
@@ -19,6 +21,7 @@ pub trait KMeansDevice: Device {
         x: &Observations,
         start: Start,
         iterations: usize,
+        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned>;
 }
@@ -33,6 +36,14 @@ pub enum Start<'a> {
 }
 
 impl Start<'_> {
+    /// The largest magnitude of a value of a given center; 0 if centers are drawn.
+    pub fn largest(&self) -> f64 {
+        match self {
+            Self::Centers(centers) => centers.iter().fold(0.0, |most, c| most.max(c.abs())),
+            Self::Draws(_) => 0.0,
+        }
+    }
+
     /// Number of centers.
     pub fn centers(&self) -> usize {
         match self {

@@ -1,12 +1,62 @@
-//! Origin and unit of coordinates in single precision.
+//! Coordinates in single precision: their origin, their unit, and the errors of rounding.
 
 use rayon::prelude::*;
 
 use crate::matrix::RowSlices;
 use crate::observations::Observations;
+use crate::single_precision::{without_tiny, TINY, UNIT};
 
 /// Number of observations of which medians are computed.
 const SAMPLE: usize = 512;
+
+/// Largest error share at which bounds are useful.
+const LARGEST_SHARE: f64 = 0.2;
+
+/// The map from values to coordinates in single precision, and the errors of bounds from them: of
+/// t = ‖c‖²/2 − x·c, for a center c and an observation x.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    pub origin: Vec<f64>,
+    /// See [`unit_of`].
+    pub unit: f64,
+    /// The bound on the rounding of t, as a share of ‖c‖²/2 + ‖x‖‖c‖: twice (p + 12)·u, where p + 2
+    /// terms take γ = (p + 2)·u / (1 − (p + 2)·u) and rounding the coordinates takes 2u.
+    pub share: f64,
+}
+
+impl Frame {
+    /// The frame for observations and centers, and means of observations; `largest` is the largest
+    /// magnitude of their values. Bounds are tightest for observations and centers that are near
+    /// the origin.
+    pub fn new(x: &Observations, largest: f64) -> Self {
+        Self {
+            origin: typical(x),
+            unit: unit_of(largest),
+            share: 2.0 * (x.ncols() as f64 + 12.0) * UNIT,
+        }
+    }
+
+    /// Whether bounds tell anything; not if there are very many columns.
+    pub fn is_useful(&self) -> bool {
+        self.share <= LARGEST_SHARE
+    }
+
+    /// A coordinate relative to the origin, in units of the frame.
+    #[inline(always)]
+    pub fn coordinate(&self, value: f64, k: usize) -> f64 {
+        without_tiny((value - self.origin[k]) * self.unit)
+    }
+
+    /// A bound on the change of t by coordinates that became zero, and by underflow.
+    pub fn tiny(&self) -> f64 {
+        4.0 * (self.origin.len() as f64 + 4.0) * TINY
+    }
+
+    /// A factor that lowers a computed sum of the squares of coordinates below the exact one.
+    pub fn rounding(&self) -> f64 {
+        1.0 - (self.origin.len() as f64 + 9.0) * f64::EPSILON
+    }
+}
 
 /// A power of two by which the difference of values of at most this magnitude is below 1; 0 if
 /// there is none.
@@ -26,7 +76,7 @@ pub fn unit_of(largest: f64) -> f64 {
 }
 
 /// The median of each column, of a sample. A few far values do not move it.
-pub fn typical(x: &Observations) -> Vec<f64> {
+fn typical(x: &Observations) -> Vec<f64> {
     let step = x.nrows().div_ceil(SAMPLE);
     let median = |k: usize| {
         let column = (0..x.nrows()).step_by(step).map(|i| x.row_slice(i)[k]);

@@ -3,10 +3,10 @@
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use super::cluster::{largest_on_threads, OBSERVATIONS_AT_A_TIME};
+use super::cluster::OBSERVATIONS_AT_A_TIME;
 use super::device::{Assigned, Start};
 use super::exact::{ExactCenters, TwoLeast};
-use super::frame::typical;
+use super::frame::Frame;
 use super::margin::{square, Bounds, Margin};
 use super::members::KMeansMembers;
 use super::screen::CenterScreen;
@@ -34,6 +34,7 @@ pub fn iterate(
     x: &Observations,
     start: Start,
     iterations: usize,
+    frame: &Frame,
     monitor: &Monitor,
 ) -> Result<Assigned> {
     memory::check_working("k-means", x.nrows(), 90)?;
@@ -41,7 +42,7 @@ pub fn iterate(
         Start::Centers(centers) => matrix::stacked(&[centers], x.ncols())?,
         Start::Draws(uniforms) => seed::seed(x, uniforms, monitor)?,
     };
-    let mut lloyd = Lloyd::new(x, centers)?;
+    let mut lloyd = Lloyd::new(x, centers, frame)?;
     let iterations = lloyd.run(iterations, monitor)?;
     Ok(Assigned {
         cluster: memory::collected(CLUSTERS, lloyd.clusters())?,
@@ -104,16 +105,13 @@ struct Lloyd<'a> {
     x: &'a Observations,
     k: usize,
     margin: Margin,
-    /// The largest magnitude of a value of `x`.
-    largest: f64,
-    /// The origin of coordinates in single precision.
-    origin: Vec<f64>,
+    frame: &'a Frame,
     centers: Array2<f64>,
     assignments: Vec<Assignment>,
 }
 
 impl<'a> Lloyd<'a> {
-    fn new(x: &'a Observations, centers: Array2<f64>) -> Result<Self> {
+    fn new(x: &'a Observations, centers: Array2<f64>, frame: &'a Frame) -> Result<Self> {
         let unknown = Assignment {
             cluster: NONE,
             bounds: Bounds {
@@ -125,8 +123,7 @@ impl<'a> Lloyd<'a> {
             x,
             k: centers.nrows(),
             margin: Margin::new(x.ncols()),
-            largest: largest_on_threads(x),
-            origin: typical(x),
+            frame,
             centers,
             assignments: memory::filled(CLUSTERS, x.nrows(), unknown)?,
         })
@@ -152,7 +149,11 @@ impl<'a> Lloyd<'a> {
     fn assign(&mut self, moves: Option<&Moves>, monitor: &Monitor) -> Result<bool> {
         let centers = self.centers.values();
         let comparison = Comparison {
-            screen: CenterScreen::new(centers, &self.origin, self.largest)?,
+            screen: self
+                .frame
+                .is_useful()
+                .then(|| CenterScreen::new(centers, self.frame))
+                .transpose()?,
             exact: ExactCenters::new(centers, self.x.ncols())?,
             centers: &self.centers,
             margin: self.margin,
@@ -182,14 +183,15 @@ impl<'a> Lloyd<'a> {
     }
 
     /// The number of the cluster of each observation.
-    fn clusters(&self) -> impl ExactSizeIterator<Item = u32> + Clone + '_ {
+    fn clusters(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.assignments.iter().map(|assigned| assigned.cluster)
     }
 
     /// Moves every center with members to their mean.
     fn update(&mut self) -> Result<Moves> {
         let (x, p, margin) = (self.x, self.x.ncols(), self.margin);
-        let members = KMeansMembers::new(self.clusters(), self.k)?;
+        let assignments = &self.assignments;
+        let members = KMeansMembers::new(x.nrows(), self.k, |i| assignments[i].cluster)?;
         let centers = self.centers.as_slice_mut().expect(STANDARD_LAYOUT);
         let moved = centers
             .par_chunks_mut(p)
@@ -218,7 +220,7 @@ impl<'a> Lloyd<'a> {
 /// Compares observations with all centers of an iteration.
 struct Comparison<'a> {
     /// `None` if bounds in single precision tell nothing.
-    screen: Option<CenterScreen>,
+    screen: Option<CenterScreen<'a>>,
     exact: ExactCenters,
     centers: &'a Array2<f64>,
     margin: Margin,
@@ -292,6 +294,7 @@ mod tests {
     use super::*;
     use crate::cpu::Cpu;
     use crate::kmeans::checks::check;
+    use crate::magnitude::largest;
     use crate::testing::{draw, Data, Random};
 
     #[test]
@@ -306,7 +309,8 @@ mod tests {
         });
         assert_eq!(partitions[0], partitions[1]);
         // In the last of many iterations, few observations are compared with all centers.
-        let mut lloyd = Lloyd::new(&x, centers.to_owned()).unwrap();
+        let frame = Frame::new(&x, largest(x.values()));
+        let mut lloyd = Lloyd::new(&x, centers.to_owned(), &frame).unwrap();
         lloyd.run(40, &monitor).unwrap();
         let moves = lloyd.update().unwrap();
         let comparison = Comparison {

@@ -1,7 +1,7 @@
 //! Bounds on exact distances, given computed ones.
 
 /// An upper bound on the error of a distance by underflow of its squares.
-const UNDERFLOW: f64 = 1e-150;
+pub const UNDERFLOW: f64 = 1e-150;
 
 /// The sum of squared differences; the same bits on every device.
 pub fn square(a: &[f64], b: &[f64]) -> f64 {

@@ -1,44 +1,106 @@
 //! The members of clusters.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rayon::prelude::*;
+
 use super::CLUSTERS;
 use crate::error::Result;
 use crate::memory;
+
+/// Smallest number of observations that a thread groups: enough work for a task.
+const FEWEST_OBSERVATIONS: usize = 1 << 14;
 
 /// The members of clusters, in compressed sparse row layout.
 pub struct KMeansMembers {
     /// The observations, cluster by cluster, each cluster's in increasing order.
     observations: Vec<u32>,
-    /// By cluster: the end of its observations.
-    ends: Vec<usize>,
+    /// By cluster: the start of its observations, and the end of all.
+    starts: Vec<usize>,
 }
 
 impl KMeansMembers {
-    /// Groups observations by the number of their cluster, below `k`. O(n + k) time.
-    pub fn new(cluster: impl ExactSizeIterator<Item = u32> + Clone, k: usize) -> Result<Self> {
-        // The entries are starts until the loop over the observations turns them into ends.
-        let mut ends = memory::filled(CLUSTERS, k + 1, 0)?;
-        for c in cluster.clone() {
-            ends[c as usize + 1] += 1;
-        }
+    /// Groups `n` observations by the number of their cluster, below `k`, on the threads of the
+    /// calling pool. O(n + k) time.
+    pub fn new(n: usize, k: usize, cluster: impl Fn(usize) -> u32 + Sync) -> Result<Self> {
+        // Each thread counts the members in a part of the observations; with more clusters than
+        // observations in a part, that would cost more than it saves.
+        let at_a_time = n
+            .div_ceil(rayon::current_num_threads())
+            .max(FEWEST_OBSERVATIONS)
+            .max(k);
+        let part = |number: usize| number * at_a_time..n.min((number + 1) * at_a_time);
+        let mut places = memory::filled(CLUSTERS, n.div_ceil(at_a_time) * k, 0usize)?;
+        places
+            .par_chunks_mut(k)
+            .enumerate()
+            .for_each(|(number, counts)| {
+                for i in part(number) {
+                    counts[cluster(i) as usize] += 1;
+                }
+            });
+        // The counts become the places of each part's next members.
+        let mut starts = memory::filled(CLUSTERS, k + 1, 0)?;
+        let mut end = 0;
         for c in 0..k {
-            ends[c + 1] += ends[c];
+            starts[c] = end;
+            for place in places[c..].iter_mut().step_by(k) {
+                end += std::mem::replace(place, end);
+            }
         }
-        let mut observations = memory::filled(CLUSTERS, cluster.len(), 0)?;
-        for (i, c) in cluster.enumerate() {
-            observations[ends[c as usize]] = i as u32;
-            ends[c as usize] += 1;
-        }
-        ends.truncate(k);
-        Ok(Self { observations, ends })
+        starts[k] = end;
+        let zeros = (0..n).into_par_iter().map(|_| AtomicU32::new(0));
+        let observations = memory::collected_on_threads(CLUSTERS, zeros)?;
+        places
+            .par_chunks_mut(k)
+            .enumerate()
+            .for_each(|(number, places)| {
+                for i in part(number) {
+                    let place = &mut places[cluster(i) as usize];
+                    observations[*place].store(i as u32, Ordering::Relaxed);
+                    *place += 1;
+                }
+            });
+        Ok(Self {
+            // In place.
+            observations: observations
+                .into_iter()
+                .map(AtomicU32::into_inner)
+                .collect(),
+            starts,
+        })
     }
 
     /// The members of a cluster, in increasing order.
     pub fn of(&self, cluster: usize) -> &[u32] {
-        let start = if cluster == 0 {
-            0
-        } else {
-            self.ends[cluster - 1]
-        };
-        &self.observations[start..self.ends[cluster]]
+        &self.observations[self.starts[cluster]..self.starts[cluster + 1]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::Cpu;
+    use crate::testing::Random;
+
+    #[test]
+    fn members_are_in_increasing_order_on_any_number_of_threads() {
+        let mut random = Random::of(7);
+        for (n, k) in [(1, 1), (100, 7), (70_000, 5), (70_000, 30_000)] {
+            let cluster: Vec<u32> = (0..n).map(|_| random.below(k) as u32).collect();
+            let mut expected = vec![Vec::new(); k];
+            for (i, &c) in cluster.iter().enumerate() {
+                expected[c as usize].push(i as u32);
+            }
+            for threads in [1, 3, 8] {
+                let cpu = Cpu::new(threads).unwrap();
+                let members = cpu
+                    .install(|| KMeansMembers::new(n, k, |i| cluster[i]))
+                    .unwrap();
+                for (c, expected) in expected.iter().enumerate() {
+                    assert_eq!(members.of(c), expected, "{c} of {k}, {threads} threads");
+                }
+            }
+        }
     }
 }

@@ -9,8 +9,8 @@
 //! other centers prove that the observation stays in its cluster (Hamerly, SIAM International
 //! Conference on Data Mining, 2010, doi:10.1137/1.9781611972801.12). All other observations are
 //! compared with all centers by bounds in single precision (screen.rs), and where these leave more
-//! than one center, in double precision (exact.rs). A GPU skips no comparison: it compares all
-//! pairs in double precision (kernels/kmeans.cu), with the same result.
+//! than one center, in double precision (exact.rs). A GPU (kernels/kmeans.cu) does the same, with
+//! the same result, but compares all observations in every iteration.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;
@@ -18,9 +18,9 @@ pub mod cluster;
 pub mod cpu;
 pub mod device;
 mod exact;
-mod frame;
+pub mod frame;
 mod lloyd;
-mod margin;
+pub mod margin;
 mod members;
 mod projection;
 mod screen;

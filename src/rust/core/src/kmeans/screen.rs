@@ -2,19 +2,19 @@
 //!
 //! For an observation x and a center c, both relative to an origin, ‖x − c‖² = ‖x‖² + 2t with
 //! t = ‖c‖²/2 − x·c. The screen computes a lower bound on t for every center. Rounding changes t by
-//! at most a share ([`error_share`]) of ‖c‖²/2 + ‖x‖‖c‖, which is subtracted: ‖c‖ is one more
+//! at most a share ([`Frame::share`]) of ‖c‖²/2 + ‖x‖‖c‖, which is subtracted: ‖c‖ is one more
 //! coordinate of a center, and −share·‖x‖ one more coordinate of an observation.
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::frame::unit_of;
+use super::frame::Frame;
 use super::CLUSTERS;
 use crate::error::Result;
 use crate::memory;
 use crate::next_float::NextFloat;
 use crate::simd::{dispatch, singles, singles_mut};
-use crate::single_precision::{up, without_tiny, TINY, UNIT};
+use crate::single_precision::up;
 
 /// Number of observations per tile. With [`REGISTERS`], it gives enough independent sums to hide
 /// the latency of additions, and few enough to stay in registers. Only the time depends on it.
@@ -30,46 +30,15 @@ const LANES: usize = 32;
 /// so that they stay in the first-level cache. Only the time depends on it.
 const BYTES_AT_A_TIME: usize = 1 << 15;
 
-/// Largest error share at which bounds are useful.
-const LARGEST_SHARE: f64 = 0.2;
-
 /// One value of each center of a block.
 type LaneRow = [f32; LANES];
 
 /// One value of each observation of a tile.
 type TileRow = [f32; ROWS];
 
-/// The bound on the rounding of t in `columns` coordinates: twice (p + 12)·u, where p + 2 terms
-/// take γ = (p + 2)·u / (1 − (p + 2)·u) and rounding the coordinates takes 2u.
-fn error_share(columns: usize) -> f64 {
-    2.0 * (columns as f64 + 12.0) * UNIT
-}
-
-/// The map from values to coordinates in single precision.
-#[derive(Debug, Clone)]
-struct Frame {
-    origin: Vec<f64>,
-    /// See [`unit_of`].
-    unit: f64,
-    share: f64,
-}
-
-impl Frame {
-    /// A coordinate relative to the origin, in units of the frame.
-    #[inline(always)]
-    fn coordinate(&self, value: f64, k: usize) -> f64 {
-        without_tiny((value - self.origin[k]) * self.unit)
-    }
-
-    /// A bound on the change of t by coordinates that became zero, and by underflow.
-    fn tiny(&self) -> f64 {
-        4.0 * (self.origin.len() as f64 + 4.0) * TINY
-    }
-}
-
 /// All centers, prepared for comparisons.
-pub struct CenterScreen {
-    frame: Frame,
+pub struct CenterScreen<'a> {
+    frame: &'a Frame,
     /// By block: ‖c‖²/2 with its error subtracted, the coordinates, and ‖c‖.
     rows: Vec<LaneRow>,
 }
@@ -81,37 +50,25 @@ pub struct Screened {
     pub others: f64,
 }
 
-impl CenterScreen {
-    /// A screen for centers, in rows, with coordinates relative to `origin`. `largest` is the
-    /// largest magnitude of an observation's value. Bounds are tightest if observations and centers
-    /// are near the origin. `None` if there are so many columns that bounds would tell nothing.
+impl<'a> CenterScreen<'a> {
+    /// A screen for centers, in rows.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
-    pub fn new(centers: &[f64], origin: &[f64], largest: f64) -> Result<Option<Self>> {
-        let columns = origin.len();
-        let share = error_share(columns);
-        if share > LARGEST_SHARE {
-            return Ok(None);
-        }
-        let most = centers.iter().fold(largest, |most, c| most.max(c.abs()));
-        let frame = Frame {
-            origin: origin.to_vec(),
-            unit: unit_of(most),
-            share,
-        };
+    pub fn new(centers: &[f64], frame: &'a Frame) -> Result<Self> {
+        let columns = frame.origin.len();
         let height = columns + 2;
         let blocks = (centers.len() / columns).div_ceil(LANES);
         let mut rows: Vec<LaneRow> = memory::filled(CLUSTERS, blocks * height, [0.0; LANES])?;
         rows.par_chunks_mut(height)
             .zip(centers.par_chunks(LANES * columns))
-            .for_each(|(rows, centers)| write_block(&frame, rows, centers));
-        Ok(Some(Self { frame, rows }))
+            .for_each(|(rows, centers)| write_block(frame, rows, centers));
+        Ok(Self { frame, rows })
     }
 
     /// Compares observations with all centers.
     pub fn compare(&self, observations: &[&[f64]]) -> Vec<Screened> {
-        let (frame, height) = (&self.frame, self.frame.origin.len() + 1);
+        let (frame, height) = (self.frame, self.frame.origin.len() + 1);
         let mut tiles: Vec<TileRow> = vec![[0.0; ROWS]; observations.len().div_ceil(ROWS) * height];
         let mut squares = Vec::with_capacity(observations.len());
         for (tile, observations) in tiles.chunks_mut(height).zip(observations.chunks(ROWS)) {
@@ -133,7 +90,7 @@ impl CenterScreen {
             rows: &self.rows,
             least: &mut least,
         });
-        let rounding = 1.0 - (height as f64 + 8.0) * f64::EPSILON;
+        let rounding = frame.rounding();
         let screened = squares.iter().enumerate().map(|(i, square)| {
             let (center, next) = least[i / ROWS].of(i % ROWS);
             let others = square * rounding + 2.0 * f64::from(next);
@@ -288,7 +245,6 @@ fn keep_least<S: Simd>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kmeans::frame::typical;
     use crate::kmeans::margin::square;
     use crate::magnitude::largest;
     use crate::matrix::RowSlices;
@@ -299,9 +255,8 @@ mod tests {
     fn check(x: &Observations, k: usize) -> usize {
         let (n, p) = x.dim();
         let centers = &x.values()[..k * p];
-        let screen = CenterScreen::new(centers, &typical(x), largest(x.values()))
-            .unwrap()
-            .unwrap();
+        let frame = Frame::new(x, largest(x.values()));
+        let screen = CenterScreen::new(centers, &frame).unwrap();
         let rows: Vec<&[f64]> = (0..n).map(|i| x.row_slice(i)).collect();
         let found = screen.compare(&rows);
         let mut decided = 0;

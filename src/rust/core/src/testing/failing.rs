@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use crate::cpu::{Cpu, Device};
 use crate::distances::{DistanceDevice, Pairs};
 use crate::error::{Error, Result};
+use crate::kmeans::frame::Frame;
 use crate::kmeans::{Assigned, KMeansDevice, Start};
 use crate::linkage::dissimilarities::Dissimilarities;
 use crate::linkage::{LinkageDevice, Origin, Recurrence};
@@ -142,9 +143,10 @@ impl KMeansDevice for FailingDevice {
         x: &Observations,
         start: Start,
         iterations: usize,
+        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned> {
         self.answer()?;
-        self.cpu.iterate(x, start, iterations, monitor)
+        self.cpu.iterate(x, start, iterations, frame, monitor)
     }
 }

@@ -302,6 +302,13 @@ inline unsigned __ballot_sync(unsigned, bool vote) {
   for (unsigned lane = 0; lane < 32; lane++) ballot |= (unsigned)votes[lane] << lane;
   return ballot;
 }
+template <class T> unsigned __match_any_sync(unsigned, T value) {
+  const unsigned long long *values = exchange(value);
+  unsigned same = 0;
+  for (unsigned lane = 0; lane < 32; lane++)
+    same |= (unsigned)(from_lane<T>(values, lane) == value) << lane;
+  return same;
+}
 inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
 // Only for whole warps.
 inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == ~0u; }

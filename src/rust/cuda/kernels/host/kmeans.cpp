@@ -12,10 +12,29 @@ EXPORT void host_weigh(const Seeding &seeding, uint number, uint blocks) {
   launch({blocks}, WEIGH_THREADS, [&] { weigh(seeding, number); });
 }
 
-EXPORT void host_assign(const Lloyd &lloyd, uint blocks) {
-  launch({blocks}, THREADS, [&] { assign(lloyd); });
+EXPORT void host_convert_observations(const Lloyd &lloyd, uint tiles) {
+  launch({tiles}, TILE, [&] { convert_observations(lloyd); });
 }
 
-EXPORT void host_update(const Lloyd &lloyd) {
-  launch({lloyd.clusters}, THREADS, [&] { update(lloyd); });
+EXPORT void host_convert_centers(const Lloyd &lloyd, uint tiles) {
+  launch({tiles}, TILE, [&] { convert_centers(lloyd); });
+}
+
+EXPORT void host_screen(const Lloyd &lloyd, uint tiles) {
+  launch({tiles}, THREADS, [&] { screen(lloyd); });
+}
+
+EXPORT void host_decide(const Lloyd &lloyd, uint blocks) {
+  launch({blocks}, THREADS, [&] { decide(lloyd); });
+}
+
+EXPORT void host_sort(const Sort &sort) {
+  launch({sort.blocks}, THREADS, [&] { count_digits(sort); });
+  launch({1}, SCAN_THREADS, [&] { scan_counts(sort); });
+  launch({sort.blocks}, THREADS, [&] { scatter(sort); });
+}
+
+EXPORT void host_update(const Members &members) {
+  launch({members.rows / THREADS + 1}, THREADS, [&] { find_starts(members); });
+  launch({members.clusters}, THREADS, [&] { update(members); });
 }

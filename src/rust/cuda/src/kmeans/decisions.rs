@@ -6,10 +6,12 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use ndarray::{Array2, Axis};
 
+use super::assign::Lloyd;
 use super::draw::Seeding;
-use super::iterate::{relative, Lloyd};
-use super::launch::{NONE, ROWS, WEIGH_WARPS};
+use super::iterate::relative;
+use super::launch::{DIGITS, NONE, SORTED, TILE, WEIGH_WARPS};
 use super::sharing::shares;
+use super::update::{passes, Members, Sort};
 use super::*;
 use crate::host;
 use gmhclust_core::kmeans::{seed, KMeansDevice, CHUNK};
@@ -91,85 +93,126 @@ fn seeds_are_those_of_the_cpu() {
     }
 }
 
-/// Lloyd's iterations as the kernels make them, divided among this many devices.
+/// Memory that kernels write, as a tile of values that has their alignment.
+#[repr(align(16))]
+#[derive(Clone, Copy)]
+struct Tile(#[allow(dead_code)] [f32; TILE]);
+
+/// Lloyd's iterations as the kernels make them, divided among this many devices. Returns how many
+/// observations needed double precision in all, too.
 fn host_iterate(
     x: &Observations,
     mut centers: Array2<f64>,
     most: usize,
     devices: usize,
-) -> Assigned {
-    type Assign = unsafe extern "C" fn(*const Lloyd, u32);
-    type Update = unsafe extern "C" fn(*const Lloyd);
+) -> (Assigned, usize) {
+    type OfLloyd = unsafe extern "C" fn(*const Lloyd, u32);
+    type OfSort = unsafe extern "C" fn(*const Sort);
+    type OfMembers = unsafe extern "C" fn(*const Members);
     // SAFETY: declared so.
-    let (assign, update) = unsafe {
+    let (lloyd_function, sort, update) = unsafe {
         (
-            function::<Assign>("host_assign"),
-            function::<Update>("host_update"),
+            |name: &str| function::<OfLloyd>(name),
+            function::<OfSort>("host_sort"),
+            function::<OfMembers>("host_update"),
         )
     };
+    let convert_observations = lloyd_function("host_convert_observations");
+    let convert_centers = lloyd_function("host_convert_centers");
+    let (screen, decide) = (lloyd_function("host_screen"), lloyd_function("host_decide"));
     let ((n, p), k) = (x.dim(), centers.nrows());
-    // The kernel reads four numbers at a time.
-    let padded = |numbers: &[u32]| -> Vec<[u32; 4]> {
-        let number = |i: usize| numbers.get(i).copied().unwrap_or(NONE);
-        let four = |i: usize| [0, 1, 2, 3].map(|j| number(4 * i + j));
-        (0..n.next_multiple_of(SPAN) / 4).map(four).collect()
+    let frame = frame_of(x);
+    let tiles =
+        |rows: usize, height: usize| vec![Tile([f32::NAN; TILE]); rows.div_ceil(TILE) * height];
+    let mut cluster = vec![NONE; n];
+    let mut flags = [0u32; 2];
+    let mut open_in_all = 0;
+    let (mut single_centers, mut halves, mut norms) = (tiles(k, p), tiles(k, 1), tiles(k, 1));
+    let numbers = || vec![NONE; n];
+    let mut sorted = [[numbers(), numbers()], [numbers(), numbers()]];
+    let sorted = sorted
+        .each_mut()
+        .map(|place| place.each_mut().map(|part| part.as_mut_ptr() as u64));
+    let mut counts = vec![NONE; DIGITS * n.div_ceil(SORTED)];
+    let mut starts = vec![NONE; k + 1];
+    let mut open = numbers();
+    let of_share = |rows: std::ops::Range<usize>| {
+        let made = |height: usize| tiles(rows.len(), height);
+        (Lloyd::new(&frame, n, k, &rows), made(p), made(1))
     };
-    let mut cluster = padded(&[]);
-    let mut sums = vec![f64::NAN; centers.len()];
-    let mut changed = 0u32;
-    let lloyd = Lloyd {
-        x: x.values().as_ptr() as u64,
-        centers: centers.as_mut_ptr() as u64,
-        sums: sums.as_mut_ptr() as u64,
-        cluster: cluster.as_mut_ptr() as u64,
-        changed: &raw mut changed as u64,
-        rows: n as u32,
-        columns: p as u32,
-        clusters: k as u32,
-        first: 0,
-        last: 0,
-    };
+    let mut of_shares: Vec<_> = shares(n, devices).map(of_share).collect();
+    for (lloyd, singles, errors) in &mut of_shares {
+        *lloyd = Lloyd {
+            x: x.values().as_ptr() as u64,
+            centers: centers.as_mut_ptr() as u64,
+            cluster: cluster.as_mut_ptr() as u64,
+            changed: &raw mut flags[0] as u64,
+            open: open.as_mut_ptr() as u64,
+            open_count: &raw mut flags[1] as u64,
+            single_observations: singles.as_mut_ptr() as u64,
+            errors: errors.as_mut_ptr() as u64,
+            single_centers: single_centers.as_mut_ptr() as u64,
+            halves: halves.as_mut_ptr() as u64,
+            norms: norms.as_mut_ptr() as u64,
+            origin: frame.origin.as_ptr() as u64,
+            ..*lloyd
+        };
+        // SAFETY: all arrays have the sizes that a launch on a device gives them.
+        unsafe { convert_observations(&raw const *lloyd, lloyd.tiles() as u32) };
+    }
     let mut iterations = most + 1;
     for iteration in 1..=most {
         // SAFETY: all arrays have the sizes that a launch on a device gives them.
         unsafe {
-            (&raw mut changed).write_volatile(0);
-            for rows in shares(n, devices).filter(|rows| !rows.is_empty()) {
-                let part = Lloyd {
-                    first: rows.start as u32,
-                    last: rows.end as u32,
-                    ..lloyd
-                };
-                assign(&part, (rows.len() as u32).div_ceil(ROWS));
+            (&raw mut flags[0]).write_volatile(0);
+            for (lloyd, ..) in &of_shares {
+                (&raw mut flags[1]).write_volatile(0);
+                convert_centers(lloyd, lloyd.tiles_of_centers() as u32);
+                screen(lloyd, lloyd.tiles() as u32);
+                decide(lloyd, 2);
+                open_in_all += (&raw const flags[1]).read_volatile() as usize;
             }
-            if (&raw const changed).read_volatile() == 0 {
+            if (&raw const flags[0]).read_volatile() == 0 {
                 iterations = iteration;
                 break;
             }
             for moved in shares(k, devices).filter(|moved| !moved.is_empty()) {
-                let numbers: Vec<u32> = relative(&cluster.concat()[..n], moved.start).collect();
-                let numbers = padded(&numbers);
-                let part = Lloyd {
-                    centers: lloyd.centers + (8 * moved.start * p) as u64,
-                    cluster: numbers.as_ptr() as u64,
+                let numbers: Vec<u32> = relative(&cluster, moved.start).collect();
+                let numbers = numbers.as_ptr() as u64;
+                let counts = counts.as_mut_ptr() as u64;
+                for pass in passes(numbers, n, moved.len(), counts, sorted) {
+                    sort(&pass);
+                }
+                update(&Members {
+                    x: x.values().as_ptr() as u64,
+                    centers: centers.as_mut_ptr() as u64 + (8 * moved.start * p) as u64,
+                    sorted_clusters: sorted[0][0],
+                    sorted_numbers: sorted[0][1],
+                    starts: starts.as_mut_ptr() as u64,
+                    rows: n as u32,
+                    columns: p as u32,
                     clusters: moved.len() as u32,
-                    ..lloyd
-                };
-                update(&part);
+                });
             }
         }
     }
-    Assigned {
-        cluster: cluster.concat()[..n].to_vec(),
+    let assigned = Assigned {
+        cluster,
         centers,
         iterations,
-    }
+    };
+    (assigned, open_in_all)
+}
+
+fn frame_of(x: &Observations) -> Frame {
+    Frame::new(x, x.values().iter().fold(0.0, |most, v| v.abs().max(most)))
 }
 
 #[test]
 fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random::of(19);
+    let mut open_in_all = 0;
     for case in 0..16 {
         let n = 2 + random.below([400, 60][case % 2]);
         let p = 1 + random.below([3, 40][case % 2]);
@@ -180,13 +223,57 @@ fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
         let centers = x.select(Axis(0), &rows);
         let most = 1 + random.below(6);
         let (start, monitor) = (Start::Centers(centers.view()), Monitor::default());
-        let expected = cpu.iterate(&x, start, most, &monitor).unwrap();
+        let expected = cpu
+            .iterate(&x, start, most, &frame_of(&x), &monitor)
+            .unwrap();
         for devices in [1, 2, 5] {
-            let found = host_iterate(&x, centers.clone(), most, devices);
+            let (found, open) = host_iterate(&x, centers.clone(), most, devices);
             let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers, {devices} devices");
             assert_eq!(found.cluster, expected.cluster, "{case}");
             assert_eq!(found.centers, expected.centers, "{case}");
             assert_eq!(found.iterations, expected.iterations, "{case}");
+            open_in_all += open;
         }
+    }
+    // Grids have ties, which double precision must decide.
+    assert!(open_in_all > 1000, "{open_in_all}");
+}
+
+#[test]
+fn single_precision_decides_almost_all_observations() {
+    for (data, p) in [(Data::Plain, 1), (Data::Mixture, 14), (Data::Plain, 70)] {
+        let x = draw(&mut Random::of(20), data, 500, p);
+        let centers = x.select(Axis(0), &Vec::from_iter(0..150));
+        let (_, open) = host_iterate(&x, centers, 3, 1);
+        assert!(open < 100, "{open} of {p} columns, {data:?}");
+    }
+}
+
+#[test]
+fn sorts_are_stable_for_any_number_of_digits() {
+    // SAFETY: declared so.
+    let sort = unsafe { function::<unsafe extern "C" fn(*const Sort)>("host_sort") };
+    let mut random = Random::of(21);
+    for (n, clusters) in [(1, 1), (5000, 3), (9000, 255), (9000, 256), (9000, 70_000)] {
+        // Some belong to none of these clusters.
+        let of: Vec<u32> = (0..n).map(|_| random.below(clusters + 9) as u32).collect();
+        let mut sorted = [
+            [vec![NONE; n], vec![NONE; n]],
+            [vec![NONE; n], vec![NONE; n]],
+        ];
+        let addresses = sorted
+            .each_mut()
+            .map(|place| place.each_mut().map(|part| part.as_mut_ptr() as u64));
+        let mut counts = vec![NONE; DIGITS * n.div_ceil(SORTED)];
+        let counts = counts.as_mut_ptr() as u64;
+        for pass in passes(of.as_ptr() as u64, n, clusters, counts, addresses) {
+            // SAFETY: all arrays have the sizes that a launch on a device gives them.
+            unsafe { sort(&pass) };
+        }
+        let mut expected: Vec<u32> = (0..n as u32).collect();
+        let key = |&i: &u32| of[i as usize].min(clusters as u32);
+        expected.sort_by_key(key);
+        assert_eq!(sorted[0][1], expected, "{n}, {clusters}");
+        assert_eq!(sorted[0][0], Vec::from_iter(expected.iter().map(key)));
     }
 }

@@ -154,6 +154,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use gmhclust_core::testing::{draw, Data, Random};
+    use gmhclust_core::Cpu;
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
@@ -169,6 +170,7 @@ mod tests {
 
     fn compare_seeds(rounds: usize, most_rows: usize, most_centers: usize) {
         let device = Device::shared(0).unwrap();
+        let cpu = Cpu::new(2).unwrap();
         let monitor = Monitor::default();
         let mut random = Random(14);
         for round in 0..rounds {
@@ -179,7 +181,7 @@ mod tests {
             let k = 1 + random.below(most_centers);
             let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
             uniforms[k / 2] = [0.0, 1.0][round % 2];
-            let observations = DeviceObservations::new(&device, &x).unwrap();
+            let observations = DeviceObservations::new(&device, &x, &cpu, &monitor).unwrap();
             let drawn = observations.draw(&uniforms, &monitor);
             // Grids may have too few distinct rows: then both return an error.
             assert_eq!(

@@ -2,54 +2,37 @@
 
 use std::ops::Range;
 
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
+use cudarc::driver::CudaSlice;
 use ndarray::Array2;
 
-use super::launch::{config, NONE, ROWS, SPAN, THREADS};
+use super::assign::Assigner;
+use super::launch::NONE;
 use super::observations::DeviceObservations;
 use super::sharing::{on_each, shares};
-use crate::arguments::arguments;
+use super::update::Updater;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;
+use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::Assigned;
 use gmhclust_core::matrix::{RowSlices, STANDARD_LAYOUT};
 use gmhclust_core::memory;
 use gmhclust_core::monitor::Monitor;
 
-/// Number of pairs of coordinates of a launch, which takes a fraction of a second. If larger, an
-/// interrupt is answered late.
-const BATCH_COORDINATES: usize = 1 << 40;
-
 /// Count of cluster numbers (4 MB) that the host prepares for a device at a time. Only the time
 /// depends on it, and only slightly.
 const SENT_AT_A_TIME: usize = 1 << 20;
 
-arguments! {
-    /// As in kmeans_launch.cuh.
-    pub struct Lloyd {
-        pub x: u64,
-        pub centers: u64,
-        pub sums: u64,
-        pub cluster: u64,
-        pub changed: u64,
-        pub rows: u32,
-        pub columns: u32,
-        pub clusters: u32,
-        pub first: u32,
-        pub last: u32,
-    }
-}
-
 /// Assigns observations and updates centers until no assignment changes.
 pub fn iterate(
     observations: Vec<DeviceObservations>,
+    frame: &Frame,
     centers: Array2<f64>,
     most: usize,
     monitor: &Monitor,
 ) -> Result<Assigned> {
     let n = observations[0].x.nrows();
     monitor.expect((n * most) as u64);
-    let mut partition = Partition::new(observations, centers)?;
+    let mut partition = Partition::new(observations, frame, centers)?;
     for iteration in 1..=most {
         if !partition.assign(monitor)? {
             return partition.finish(iteration);
@@ -70,7 +53,11 @@ struct Partition<'a> {
 }
 
 impl<'a> Partition<'a> {
-    fn new(observations: Vec<DeviceObservations<'a>>, centers: Array2<f64>) -> Result<Self> {
+    fn new(
+        observations: Vec<DeviceObservations<'a>>,
+        frame: &Frame,
+        centers: Array2<f64>,
+    ) -> Result<Self> {
         let (n, k, devices) = (
             observations[0].x.nrows(),
             centers.nrows(),
@@ -79,7 +66,7 @@ impl<'a> Partition<'a> {
         let parts = shares(n, devices).zip(shares(k, devices));
         let workers = on_each(observations.into_iter().zip(parts), |work| {
             let (observations, (rows, moved)) = work;
-            DeviceShare::new(observations, rows, moved, &centers)
+            DeviceShare::new(observations, frame, rows, moved, &centers)
         })?;
         Ok(Self {
             workers,
@@ -150,9 +137,8 @@ fn split<T>(
     Vec::from_iter(parts.map(part)).into_iter()
 }
 
-/// Cluster numbers relative to `first`, for the kernel `update` that moves the centers from `first`
-/// on. A center before `first` gets a number that no center has, since there are fewer than 2³¹
-/// centers.
+/// Cluster numbers relative to `first`, for the device that moves the centers from `first` on. A
+/// center before `first` gets a number that no center has, since there are fewer than 2³¹ centers.
 pub fn relative(clusters: &[u32], first: usize) -> impl Iterator<Item = u32> + '_ {
     let first = first as u32;
     let among_these = move |&cluster: &u32| cluster.wrapping_sub(first);
@@ -166,136 +152,59 @@ struct DeviceShare<'a> {
     rows: Range<usize>,
     /// The centers that this device moves.
     moved: Range<usize>,
-    assign: CudaFunction,
-    update: CudaFunction,
+    assigner: Assigner,
+    updater: Updater,
     /// All centers.
     centers: CudaSlice<f64>,
-    /// The sums over the members of the centers that this device moves.
-    sums: CudaSlice<f64>,
-    /// The cluster number of each observation that this device assigns; padded for the reads of the
-    /// kernel `update`.
-    cluster: CudaSlice<u32>,
     /// The cluster numbers of all observations, [`relative`] to the centers that this device moves;
     /// `None` if it does all of the work.
     relative: Option<CudaSlice<u32>>,
-    /// Whether any assignment has changed.
-    changed: CudaSlice<u32>,
 }
 
 impl<'a> DeviceShare<'a> {
     fn new(
         observations: DeviceObservations<'a>,
+        frame: &Frame,
         rows: Range<usize>,
         moved: Range<usize>,
         centers: &Array2<f64>,
     ) -> Result<Self> {
         let stream = &observations.stream;
         let n = observations.x.nrows();
+        let has_all = rows == (0..n) && moved == (0..centers.nrows());
         let allocate = || -> DriverResult<_> {
-            // SAFETY: `update` writes the sums before it reads them.
-            let sums = unsafe { stream.alloc::<f64>(moved.len().max(1) * centers.ncols())? };
-            let none = vec![NONE; n.next_multiple_of(SPAN)];
-            let cluster = stream.clone_htod(&none)?;
-            let has_all = rows == (0..n) && moved == (0..centers.nrows());
-            let relative = (!has_all).then(|| stream.clone_htod(&none)).transpose()?;
-            let centers = stream.clone_htod(centers.values())?;
-            // The host's copies must outlive the copying.
+            let there = stream.clone_htod(centers.values())?;
+            // The host's copy must outlive the copying.
             stream.synchronize()?;
-            Ok((
-                centers,
-                sums,
-                cluster,
-                relative,
-                stream.alloc_zeros::<u32>(1)?,
-            ))
+            // SAFETY: these are written before `update` reads them.
+            let relative = (!has_all).then(|| unsafe { stream.alloc::<u32>(n) });
+            Ok((there, relative.transpose()?))
         };
         let allocated = allocate().map_err(|error| observations.error(&error))?;
-        let (centers, sums, cluster, relative, changed) = allocated;
+        let (centers, relative) = allocated;
         Ok(Self {
-            assign: observations.kernel("assign")?,
-            update: observations.kernel("update")?,
+            assigner: Assigner::new(&observations, frame, &centers, &rows)?,
+            updater: Updater::new(&observations, moved.clone())?,
             observations,
             rows,
             moved,
             centers,
-            sums,
-            cluster,
             relative,
-            changed,
         })
-    }
-
-    /// The kernels' argument for all centers.
-    fn lloyd(&self) -> Lloyd {
-        let (n, p) = self.observations.x.dim();
-        let at = &self.observations;
-        Lloyd {
-            x: at.at(&at.values),
-            centers: at.at(&self.centers),
-            sums: at.at(&self.sums),
-            cluster: at.at(&self.cluster),
-            changed: at.at(&self.changed),
-            rows: n as u32,
-            columns: p as u32,
-            clusters: (self.centers.len() / p) as u32,
-            first: 0,
-            last: 0,
-        }
     }
 
     /// Assigns the device's observations; returns whether any assignment has changed.
     fn assign(&mut self, monitor: &Monitor) -> Result<bool> {
-        let stream = self.observations.stream.clone();
-        let zeroed = stream.memset_zeros(&mut self.changed);
-        zeroed.map_err(|error| self.observations.error(&error))?;
-        let lloyd = self.lloyd();
-        let centers = lloyd.clusters as usize * lloyd.columns as usize;
-        let rows = (BATCH_COORDINATES / centers).clamp(1 << 14, i32::MAX as usize);
-        for first in self.rows.clone().step_by(rows) {
-            monitor.check()?;
-            let last = self.rows.end.min(first + rows);
-            let part = Lloyd {
-                first: first as u32,
-                last: last as u32,
-                ..lloyd
-            };
-            let blocks = ((last - first) as u32).div_ceil(ROWS);
-            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes given by
-            // `lloyd`, and live until the stream is synchronized here.
-            let launched = unsafe {
-                let mut launch = stream.launch_builder(&self.assign);
-                launch.arg(&part).launch(config(blocks, THREADS))
-            };
-            launched
-                .and_then(|_| stream.synchronize())
-                .map_err(|error| self.observations.error(&error))?;
-        }
-        let mut changed = [0];
-        self.observations
-            .fetch(&self.changed.as_view(), &mut changed)?;
-        Ok(changed != [0])
+        let assigner = &mut self.assigner;
+        assigner.assign(&self.observations, &self.centers, monitor)
     }
 
-    /// Moves the device's centers. The kernel sees only these centers.
-    fn update(&mut self) -> Result<()> {
-        if self.moved.is_empty() {
-            return Ok(());
-        }
-        let all = self.lloyd();
-        let before = size_of::<f64>() * self.moved.start * all.columns as usize;
-        let numbers = self.relative.as_ref().unwrap_or(&self.cluster);
-        let lloyd = Lloyd {
-            centers: all.centers + before as u64,
-            cluster: self.observations.at(numbers),
-            clusters: self.moved.len() as u32,
-            ..all
-        };
-        let mut launch = self.observations.stream.launch_builder(&self.update);
-        // SAFETY: as in `assign`; these arrays live as long as `self`, whose later work on them is
-        // on the same stream.
-        let launched = unsafe { launch.arg(&lloyd).launch(config(lloyd.clusters, THREADS)) };
-        launched.map_err(|error| self.observations.error(&error))?;
-        Ok(())
+    /// Moves the device's centers.
+    fn update(&self) -> Result<()> {
+        let numbers = self.relative.as_ref();
+        let numbers = numbers.unwrap_or_else(|| self.assigner.cluster());
+        self.updater
+            .update(&self.observations, numbers, &self.centers)
     }
 
     fn receive_centers(&mut self, centers: &Array2<f64>) -> Result<()> {
@@ -333,7 +242,7 @@ impl<'a> DeviceShare<'a> {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let there = self.cluster.slice(self.rows.clone());
+        let there = self.assigner.cluster().slice(self.rows.clone());
         self.observations.fetch(&there, here)
     }
 

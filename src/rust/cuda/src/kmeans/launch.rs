@@ -6,9 +6,13 @@ use cudarc::driver::LaunchConfig;
 pub const DRAW_THREADS: u32 = 1024;
 pub const WARP: u32 = 32;
 pub const WEIGH_WARPS: u32 = 4;
-pub const THREADS: u32 = 256;
-pub const ROWS: u32 = 128;
-pub const SPAN: usize = 2048;
+pub const THREADS: usize = 256;
+pub const TILE: usize = 128;
+pub const ROWS: usize = 128;
+pub const DIGIT_BITS: u32 = 8;
+pub const DIGITS: usize = 1 << DIGIT_BITS;
+pub const SORTED: usize = 4096;
+pub const SCAN_THREADS: usize = 1024;
 pub const NONE: u32 = u32::MAX;
 
 pub fn config(blocks: u32, threads: u32) -> LaunchConfig {

@@ -8,9 +8,16 @@ use cudarc::driver::{
 
 use crate::device::{Device, DriverResult};
 use crate::kernels;
+use crate::sender::Sender;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::matrix::RowSlices;
+use gmhclust_core::monitor::Monitor;
 use gmhclust_core::observations::Observations;
+use gmhclust_core::Cpu;
+
+/// Number of values (8 MB) that the host prepares for a device at a time. Only the time depends on
+/// it.
+const SENT: usize = 1 << 20;
 
 /// Observations on a device.
 pub struct DeviceObservations<'a> {
@@ -21,16 +28,29 @@ pub struct DeviceObservations<'a> {
 }
 
 impl<'a> DeviceObservations<'a> {
-    pub fn new(device: &'a Device, x: &'a Observations) -> Result<Self> {
-        let copied = || -> DriverResult<_> {
+    /// Copies the observations, on the CPU's threads.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
+    pub fn new(
+        device: &'a Arc<Device>,
+        x: &'a Observations,
+        cpu: &Cpu,
+        monitor: &Monitor,
+    ) -> Result<Self> {
+        let allocated = || -> DriverResult<_> {
             let stream = device.context.new_stream()?;
-            let values = stream.clone_htod(x.values())?;
-            // The host's copy must outlive the copying.
+            // SAFETY: all values are written here.
+            let values = unsafe { stream.alloc::<f64>(x.values().len())? };
+            // The copies are on other streams.
             stream.synchronize()?;
             Ok((stream, values))
         };
-        let (stream, values) =
-            copied().map_err(|error| device.error("copying observations", &error))?;
+        let (stream, mut values) =
+            allocated().map_err(|error| device.error("copying observations", &error))?;
+        let mut sender = Sender::new(device, x.values().len().min(SENT))?;
+        sender.send(&mut values, 0, x.values(), cpu, monitor)?;
+        sender.finish()?;
         Ok(Self {
             device,
             stream,

@@ -25,6 +25,14 @@ fn the_gpu_has_the_bits_of_the_cpu() {
             let points = Points::new(metric, &x);
             let tree = |on: &dyn NeighbourDevice| spanning::tree(&points, on, &Monitor::default());
             assert!(tree(&cuda) == tree(&cpu), "{metric:?}, {data:?}");
+            let min_points = 2 + random.below(20);
+            let tree = |on: &dyn NeighbourDevice| {
+                spanning::reachability_tree(&points, min_points, on, &Monitor::default())
+            };
+            assert!(
+                tree(&cuda) == tree(&cpu),
+                "{min_points} points, {metric:?}, {data:?}"
+            );
         }
     }
 }

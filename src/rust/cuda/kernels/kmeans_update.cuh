@@ -1,0 +1,166 @@
+// Moves centers to the means of their members: sums in the order of the members' numbers, as
+// kmeans/lloyd.rs adds them up. A stable sort by cluster finds the members.
+
+#pragma once
+
+#include "base.cuh"
+#include "kmeans_launch.cuh"
+
+// ---- the sort ----
+
+__device__ __forceinline__ uint digit_of(const Sort &sort, uint cluster) {
+  return (min(cluster, sort.greatest) >> sort.shift) % DIGITS;
+}
+
+// Counts the digits of each warp's part.
+__device__ void count_of_warps(const Sort &sort, uint counts[WARPS][DIGITS]) {
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  for (uint i = threadIdx.x; i < WARPS * DIGITS; i += THREADS) counts[i / DIGITS][i % DIGITS] = 0;
+  __syncthreads();
+  uint first = blockIdx.x * SORTED + warp * SORTED_EACH;
+  for (uint i = first + lane; i < first + SORTED_EACH && i < sort.rows; i += WARP)
+    atomicAdd(&counts[warp][digit_of(sort, sort.clusters[i])], 1u);
+  __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) count_digits(Sort sort) {
+  __shared__ uint counts[WARPS][DIGITS];
+  count_of_warps(sort, counts);
+  for (uint digit = threadIdx.x; digit < DIGITS; digit += THREADS) {
+    uint sum = 0;
+    for (uint warp = 0; warp < WARPS; warp++) sum += counts[warp][digit];
+    sort.counts[digit * sort.blocks + blockIdx.x] = sum;
+  }
+}
+
+// The sum of the values of the threads before, of a block, and of all.
+__device__ uint sum_before(uint value, uint &all) {
+  __shared__ uint of_warps[WARP];
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  uint until = value;
+  for (uint step = 1; step < WARP; step *= 2) {
+    uint before = __shfl_up_sync(WHOLE_WARP, until, step);
+    if (lane >= step) until += before;
+  }
+  __syncthreads();
+  if (lane == WARP - 1) of_warps[warp] = until;
+  __syncthreads();
+  uint before = 0;
+  all = 0;
+  for (uint other = 0; other < SCAN_THREADS / WARP; other++) {
+    uint sum = of_warps[other];
+    if (other < warp) before += sum;
+    all += sum;
+  }
+  return before + until - value;
+}
+
+// Replaces each count by the sum of those before it; one block.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS) scan_counts(Sort sort) {
+  uint count = DIGITS * sort.blocks, before = 0;
+  for (uint start = 0; start < count; start += SCAN_THREADS * SCANNED) {
+    uint first = start + threadIdx.x * SCANNED, values[SCANNED], sum = 0, all;
+#pragma unroll
+    for (int i = 0; i < SCANNED; i++) {
+      values[i] = first + i < count ? sort.counts[first + i] : 0;
+      sum += values[i];
+    }
+    uint to = before + sum_before(sum, all);
+#pragma unroll
+    for (int i = 0; i < SCANNED; i++) {
+      if (first + i < count) sort.counts[first + i] = to;
+      to += values[i];
+    }
+    before += all;
+  }
+}
+
+// Moves the observations to where their digits begin, in their order.
+extern "C" __global__ void __launch_bounds__(THREADS) scatter(Sort sort) {
+  // Of each warp: where the next observation with a digit goes.
+  __shared__ uint starts[WARPS][DIGITS];
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  count_of_warps(sort, starts);
+  for (uint digit = threadIdx.x; digit < DIGITS; digit += THREADS) {
+    uint to = sort.counts[digit * sort.blocks + blockIdx.x];
+    for (uint other = 0; other < WARPS; other++) {
+      uint count = starts[other][digit];
+      starts[other][digit] = to;
+      to += count;
+    }
+  }
+  __syncthreads();
+  uint first = blockIdx.x * SORTED + warp * SORTED_EACH;
+  for (uint start = first; start < first + SORTED_EACH && start < sort.rows; start += WARP) {
+    uint i = start + lane;
+    bool there = i < sort.rows;
+    uint cluster = there ? min(sort.clusters[i], sort.greatest) : 0;
+    uint number = !there ? 0 : sort.numbers ? sort.numbers[i] : i;
+    // A thread beyond the last observation has a digit that no other has.
+    uint digit = digit_of(sort, cluster);
+    uint same = __match_any_sync(WHOLE_WARP, there ? digit : DIGITS + lane);
+    uint earlier = __popc(same & ((1u << lane) - 1));
+    uint to = starts[warp][digit] + earlier;
+    __syncwarp();
+    if (there && earlier == 0) starts[warp][digit] += __popc(same);
+    __syncwarp();
+    if (!there) continue;
+    sort.sorted_clusters[to] = cluster;
+    sort.sorted_numbers[to] = number;
+  }
+}
+
+// ---- the centers ----
+
+// Finds where the members of each cluster start.
+extern "C" __global__ void __launch_bounds__(THREADS) find_starts(Members members) {
+  uint i = blockIdx.x * THREADS + threadIdx.x;
+  if (i > members.rows) return;
+  uint after = i == 0 ? 0 : min(members.sorted_clusters[i - 1], members.clusters) + 1;
+  uint until = members.clusters;
+  if (i < members.rows) until = min(until, members.sorted_clusters[i]);
+  for (uint cluster = after; cluster <= until; cluster++) members.starts[cluster] = i;
+}
+
+// Values that a thread brings to shared memory at a time, and a block.
+#define FETCHED_EACH 8
+#define FETCHED_TOGETHER (THREADS * FETCHED_EACH)
+
+// Moves each center to the mean of its members, if it has any; a block for each.
+extern "C" __global__ void __launch_bounds__(THREADS) update(Members members) {
+  __shared__ double values[FETCHED_TOGETHER];
+  uint start = members.starts[blockIdx.x], size = members.starts[blockIdx.x + 1] - start;
+  if (size == 0) return;
+  const uint *numbers = members.sorted_numbers + start;
+  for (uint column = 0; column < members.columns; column += THREADS) {
+    uint columns = min((uint)THREADS, members.columns - column);
+    uint together = FETCHED_TOGETHER / columns;
+    const double *x = members.x + column;
+    double next[FETCHED_EACH], sum = 0;
+    auto fetch = [&](uint first) {
+      uint count = min(together, first < size ? size - first : 0) * columns;
+#pragma unroll
+      for (int i = 0; i < FETCHED_EACH; i++) {
+        uint at = i * THREADS + threadIdx.x;
+        if (at < count)
+          next[i] = x[(size_t)numbers[first + at / columns] * members.columns + at % columns];
+      }
+    };
+    fetch(0);
+    for (uint first = 0; first < size; first += together) {
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < FETCHED_EACH; i++) values[i * THREADS + threadIdx.x] = next[i];
+      __syncthreads();
+      fetch(first + together);
+      uint count = min(together, size - first);
+      if (threadIdx.x < columns) {
+#pragma unroll 8
+        for (uint i = 0; i < count; i++) sum += values[i * columns + threadIdx.x];
+      }
+    }
+    if (threadIdx.x < columns)
+      members.centers[(size_t)blockIdx.x * members.columns + column + threadIdx.x] =
+          sum / (double)size;
+  }
+}

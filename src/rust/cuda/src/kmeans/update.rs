@@ -1,0 +1,172 @@
+//! Moves a device's share of the centers to the means of their members, which a stable sort by
+//! cluster finds.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
+
+use super::launch::{config, DIGITS, DIGIT_BITS, SCAN_THREADS, SORTED, THREADS};
+use super::observations::DeviceObservations;
+use crate::arguments::arguments;
+use crate::device::DriverResult;
+use gmhclust_core::error::Result;
+
+arguments! {
+    /// As in kmeans_launch.cuh.
+    pub struct Sort {
+        pub clusters: u64,
+        pub numbers: u64,
+        pub sorted_clusters: u64,
+        pub sorted_numbers: u64,
+        pub counts: u64,
+        pub rows: u32,
+        pub blocks: u32,
+        pub greatest: u32,
+        pub shift: u32,
+    }
+
+    /// As in kmeans_launch.cuh.
+    pub struct Members {
+        pub x: u64,
+        pub centers: u64,
+        pub sorted_clusters: u64,
+        pub sorted_numbers: u64,
+        pub starts: u64,
+        pub rows: u32,
+        pub columns: u32,
+        pub clusters: u32,
+    }
+}
+
+/// The addresses of sorted clusters, and of their observations.
+pub type Sorted = [u64; 2];
+
+/// The passes of a sort by the numbers of `moved` clusters and one more, for the members of all
+/// others. The first reads `clusters`; each writes to another of the two places, the last to the
+/// first of them.
+pub fn passes(clusters: u64, rows: usize, moved: usize, counts: u64, to: [Sorted; 2]) -> Vec<Sort> {
+    let bits = usize::BITS - moved.leading_zeros();
+    let count = bits.div_ceil(DIGIT_BITS).max(1) as usize;
+    let mut from = [clusters, 0];
+    let pass = |number: usize| {
+        let to = to[(count - 1 - number) % 2];
+        let pass = Sort {
+            clusters: from[0],
+            numbers: from[1],
+            sorted_clusters: to[0],
+            sorted_numbers: to[1],
+            counts,
+            rows: rows as u32,
+            blocks: rows.div_ceil(SORTED) as u32,
+            greatest: moved as u32,
+            shift: number as u32 * DIGIT_BITS,
+        };
+        from = to;
+        pass
+    };
+    (0..count).map(pass).collect()
+}
+
+/// The updates of a device's share of the centers.
+pub struct Updater {
+    count_digits: CudaFunction,
+    scan_counts: CudaFunction,
+    scatter: CudaFunction,
+    find_starts: CudaFunction,
+    update: CudaFunction,
+    /// The centers that this device moves.
+    moved: Range<usize>,
+    memory: UpdateMemory,
+}
+
+/// Device memory: see `Sort` and `Members` in kmeans_launch.cuh. Sorts need two places.
+struct UpdateMemory {
+    sorted: [[CudaSlice<u32>; 2]; 2],
+    counts: CudaSlice<u32>,
+    starts: CudaSlice<u32>,
+}
+
+impl UpdateMemory {
+    fn new(stream: &Arc<CudaStream>, n: usize, moved: usize) -> DriverResult<Self> {
+        // SAFETY: the kernels write these before they read them.
+        let numbers = |count: usize| unsafe { stream.alloc::<u32>(count) };
+        let place = || Ok([numbers(n)?, numbers(n)?]);
+        Ok(Self {
+            sorted: [place()?, place()?],
+            counts: numbers(DIGITS * n.div_ceil(SORTED))?,
+            starts: numbers(moved + 1)?,
+        })
+    }
+}
+
+impl Updater {
+    pub fn new(observations: &DeviceObservations, moved: Range<usize>) -> Result<Self> {
+        let n = observations.x.nrows();
+        let memory = UpdateMemory::new(&observations.stream, n, moved.len());
+        Ok(Self {
+            count_digits: observations.kernel("count_digits")?,
+            scan_counts: observations.kernel("scan_counts")?,
+            scatter: observations.kernel("scatter")?,
+            find_starts: observations.kernel("find_starts")?,
+            update: observations.kernel("update")?,
+            moved,
+            memory: memory.map_err(|error| observations.error(&error))?,
+        })
+    }
+
+    /// Moves the device's share of `centers`. `clusters` has the numbers of the observations'
+    /// clusters relative to the first of this share.
+    pub fn update(
+        &self,
+        observations: &DeviceObservations,
+        clusters: &CudaSlice<u32>,
+        centers: &CudaSlice<f64>,
+    ) -> Result<()> {
+        if self.moved.is_empty() {
+            return Ok(());
+        }
+        let (at, memory) = (observations, &self.memory);
+        let (n, p) = observations.x.dim();
+        let sorted = memory.sorted.each_ref();
+        let sorted = sorted.map(|place| place.each_ref().map(|part| at.at(part)));
+        let counts = at.at(&memory.counts);
+        let members = Members {
+            x: at.at(&at.values),
+            centers: at.at(centers) + (size_of::<f64>() * self.moved.start * p) as u64,
+            sorted_clusters: sorted[0][0],
+            sorted_numbers: sorted[0][1],
+            starts: at.at(&memory.starts),
+            rows: n as u32,
+            columns: p as u32,
+            clusters: self.moved.len() as u32,
+        };
+        let launch = || -> DriverResult<()> {
+            let stream = &observations.stream;
+            for pass in passes(at.at(clusters), n, self.moved.len(), counts, sorted) {
+                for (kernel, blocks, threads) in [
+                    (&self.count_digits, pass.blocks, THREADS),
+                    (&self.scan_counts, 1, SCAN_THREADS),
+                    (&self.scatter, pass.blocks, THREADS),
+                ] {
+                    let mut launch = stream.launch_builder(kernel);
+                    // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes
+                    // given there, and live as long as `self`, whose later work on them is on the
+                    // same stream.
+                    unsafe { launch.arg(&pass).launch(config(blocks, threads as u32))? };
+                }
+            }
+            let threads = THREADS as u32;
+            for (kernel, blocks) in [
+                (&self.find_starts, (n as u32 + 1).div_ceil(threads)),
+                (&self.update, members.clusters),
+            ] {
+                let mut launch = stream.launch_builder(kernel);
+                // SAFETY: as above.
+                unsafe { launch.arg(&members).launch(config(blocks, threads))? };
+            }
+            Ok(())
+        };
+        launch().map_err(|error| observations.error(&error))
+    }
+}
