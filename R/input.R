@@ -99,9 +99,10 @@ refuse_vector <- function(x, arg, call) {
 
 # Stops if a value is not finite. `rows_before` is the number of rows of the whole data before x.
 check_finite <- function(x, arg, call, rows_before = 0L) {
-  # A finite sum proves that all terms are finite, and is the fastest test. The range decides if the
-  # sum overflows. The slow search only runs to locate the value for the error.
-  if (is.finite(sum(x)) || all(is.finite(range(x)))) return(invisible())
+  finite <- if (is.double(x)) suspendInterrupts(is_all_finite(x)) else all(is.finite(x))
+  # Where R cannot give the values, the job that reads them will say so.
+  if (is.null(finite) || finite) return(invisible())
+  # Slow, to locate the value for the error.
   bad <- which(!is.finite(x), arr.ind = TRUE, useNames = FALSE)
   first <- bad[order(bad[, 1], bad[, 2])[1], ]
   value <- x[first[1], first[2]]

@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
-use crate::{device, vector};
+use crate::{device, squares, vector};
 
 /// Starts a k-means clustering.
 /// @param x double matrix of finite values, observations in rows.
@@ -17,17 +17,27 @@ use crate::{device, vector};
 /// @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
 ///   if `centers` is NULL.
 /// @param iterations integer, at least 1: the maximum number of iterations.
+/// @param extended NULL, or a logical: whether R adds in long double. If it is given, the result
+///   has the sum of squares of x about the means of its columns, as R adds it up.
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: List) -> Robj {
+fn job_gkmeans(
+    x: Robj,
+    centers: Robj,
+    uniforms: Robj,
+    iterations: i32,
+    extended: Robj,
+    device: List,
+) -> Robj {
     let prepare = || {
         let (n, columns) = rvalue::size(&x, "x")?;
         let choice = device::choice(&device)?;
         // A copy, and the result; the device checks its own memory.
         let bytes = n * (8 * columns + 40);
         plan("the observations and their clusters need", bytes as f64)?;
+        let extended = extended.as_bool();
         let iterations = usize::try_from(iterations).unwrap_or(1);
         let uniforms = Values::<f64>::of(&uniforms, "uniforms")?.to_vec();
         let centers = Values::of_optional(&centers, "centers")?;
@@ -41,11 +51,23 @@ fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: 
                 Some(centers) => Start::Centers(centers.view()),
                 None => Start::Draws(&uniforms),
             };
-            let engine = Engine::new(&choice, &Workload::kmeans(n, &start, iterations, columns))?;
-            let x = vector::observations(values, columns, engine.cpu())?;
-            engine.run(monitor, |on| {
-                kmeans::cluster(&x, start, iterations, on, monitor)
-            })
+            let work = || {
+                let workload = Workload::kmeans(n, &start, iterations, columns);
+                let engine = Engine::new(&choice, &workload)?;
+                let x = vector::observations(values, columns, engine.cpu())?;
+                engine.run(monitor, |on| {
+                    kmeans::cluster(&x, start, iterations, on, monitor)
+                })
+            };
+            let (partition, squares) = match extended {
+                Some(extended) => {
+                    let (found, squares) =
+                        squares::with_squares_about_means(values, columns, extended, work);
+                    (found?, Some(squares))
+                }
+                None => (work()?, None),
+            };
+            Ok((partition, squares))
         })
     };
     let (rows, work) = (rvalue::rows(&x), prepare());
@@ -53,7 +75,7 @@ fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: 
 }
 
 /// Clusters are numbered from 1. The matrix of centers has a row for each cluster.
-fn partition_to_r(partition: KMeans) -> CoreResult<Robj> {
+fn partition_to_r((partition, squares): (KMeans, Option<f64>)) -> CoreResult<Robj> {
     let KMeans {
         cluster,
         centers,
@@ -73,6 +95,7 @@ fn partition_to_r(partition: KMeans) -> CoreResult<Robj> {
         ("sizes", vector::integers(sizes.into_iter().map(r_integer))?),
         ("within", vector::doubles(within.into_iter())?),
         ("iterations", vector::integer(r_integer(iterations))?),
+        ("squares", vector::doubles(squares.into_iter())?),
     ])
 }
 

@@ -7,6 +7,7 @@
 mod arguments;
 mod as_igraph;
 mod device;
+mod finite;
 mod folder;
 mod folder_lock;
 mod gcutree;
@@ -26,6 +27,7 @@ mod population_model;
 mod populations;
 mod results;
 mod rvalue;
+mod squares;
 mod vector;
 
 use extendr_api::prelude::*;
@@ -48,6 +50,7 @@ extendr_module! {
     use gdist;
     use gknn;
     use gknn_blocks;
+    use finite;
     use folder;
     use folder_lock;
     use gmst;
