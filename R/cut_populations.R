@@ -9,7 +9,8 @@
 #'   result of [cutree_top()] or [cutree_apriori()], a leaf counts as its number of `members`.
 #' @param k The number of populations. If `NULL`, the function finds it; see *Definition*.
 #' @param min_members The minimum number of members of a population: a count if >= 1, a fraction of
-#'   all members if below 1. `NULL` means 1% of all members, but at least 5. For rare populations,
+#'   all members if below 1. `NULL` means 1% of all members, but at least 5; for a tree of
+#'   [ghclust()] with `min_points`, that number. For rare populations,
 #'   choose a count somewhat below the expected size of the smallest population.
 #' @param rest What to do with cells outside all populations: `"none"` gives them the number 0;
 #'   `"nearest"` assigns them to the nearest population, which needs `x`.
@@ -70,6 +71,15 @@
 #' there is a split. Heights of Mahalanobis distances say little about populations, so the result is
 #' much worse than with `x`.
 #'
+#' **Trees by mutual reachability distances**, from `ghclust(x, "single", min_points = k)`: without
+#' `k` and `x`, the populations are the clusters of HDBSCAN, and cells in no population are its
+#' noise. The mass of a cluster is then the sum, over its members, of 1 / l - 1 / b. The result also
+#' has the strength of each cell's membership and the outlier score GLOSH (Campello et al. 2015).
+#' All of this equals `dbscan::hdbscan(x, k)`, with three exceptions. If the tree has no split, all
+#' cells are one population here, but noise there. Merges at equal heights may have another order,
+#' which can move cells at a split. Where the cells of a small branch fall off together, some
+#' outlier scores differ.
+#'
 #' Dynamic tree cut (Langfelder et al. 2008) also has a minimum size, and assigns outliers to the
 #' nearest cluster, but decides by heights, which must increase.
 #'
@@ -107,6 +117,10 @@
 #'       `tree$merge`) that complete its clusters; for a single leaf, the negative number of the
 #'       leaf.}
 #'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `x`.}
+#'     \item{`strength`, `outlier`}{for a tree by mutual reachability distances: for each leaf, the
+#'       strength of its membership, which is 1 minus the ratio of its core distance and the largest
+#'       core distance of its population, 0 outside all populations; and its outlier score from 0 to
+#'       1, see *Definition*.}
 #'     \item{`model`}{with `x`, what [population_model()] returns.}
 #'   }
 #'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
@@ -123,6 +137,10 @@
 #' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical density
 #' estimates. *Advances in Knowledge Discovery and Data Mining*, LNCS 7819, 160-172.
 #' \doi{10.1007/978-3-642-37456-2_14}
+#'
+#' Campello RJGB, Moulavi D, Zimek A, Sander J (2015). Hierarchical density estimates for data
+#' clustering, visualization, and outlier detection. *ACM Transactions on Knowledge Discovery from
+#' Data* 10(1), 5. \doi{10.1145/2733381}
 #'
 #' Fisher RA (1936). The use of multiple measurements in taxonomic problems. *Annals of Eugenics*
 #' 7(2), 179-188. \doi{10.1111/j.1469-1809.1936.tb02137.x}
@@ -159,6 +177,8 @@ cut_populations <- function(tree,
   }
   check_tree(tree, "tree", call)
   members <- leaf_members(tree)
+  by_density <- has_core_distances(tree)
+  if (by_density && is.null(min_members)) min_members <- max(2, tree$settings$min_points)
   least <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
   level <- check_level(level, k, x, call)
@@ -172,6 +192,8 @@ cut_populations <- function(tree,
   if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", call, ...)
   nodes <- tree_nodes(tree$merge, members)
   condensed <- condense(tree, nodes, least)
+  density <- if (by_density) densities(tree, nodes, condensed)
+  if (by_density) condensed$mass <- density$mass
   chosen <- if (!is.null(k)) {
     top_clusters(condensed, check_population_count(k, condensed, least, call))
   } else if (is.null(data)) {
@@ -206,7 +228,9 @@ cut_populations <- function(tree,
     clusters = match(group, by_size, nomatch = 0L),
     roots = roots_of(condensed$node, group, by_size, nodes$count),
     finer = if (way == "valleys") max(found$finer) else NA_integer_,
-    model = model, names = tree$labels
+    model = model, names = tree$labels,
+    strength = if (by_density) membership_strengths(tree$core, population),
+    outlier = density$outlier
   )
   if (way == "valleys") tell_large_population(result, options$finer, call)
   result

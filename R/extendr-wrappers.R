@@ -99,6 +99,13 @@ gknn_release <- function(points) .Call(wrap__gknn_release, points)
 #' @noRd
 gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, metric)
 
+#' Whether a vector of doubles is without NA, NaN and infinite values. The caller suspends
+#' interrupts.
+#' @param x double vector.
+#' @return TRUE or FALSE; NULL if R cannot give the values.
+#' @noRd
+is_all_finite <- function(x) .Call(wrap__is_all_finite, x)
+
 #' Starts to write the manifest of a new folder.
 #' @param folder raw, the name of the folder.
 #' @param search list(rows, columns, among, k, metric, digests), made by search_parameters().
@@ -164,10 +171,11 @@ folder_unlock <- function(lock) .Call(wrap__folder_unlock, lock)
 #' Starts to build a minimum spanning tree.
 #' @param x double matrix of finite values, observations in rows.
 #' @param metric as in job_gdist().
+#' @param min_points integer: 1 for distances, more for mutual reachability distances.
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
-job_gmst <- function(x, metric, device) .Call(wrap__job_gmst, x, metric, device)
+job_gmst <- function(x, metric, min_points, device) .Call(wrap__job_gmst, x, metric, min_points, device)
 
 #' Starts to search for all neighbours within a radius.
 #' @param x double matrix of finite values, observations in rows.
@@ -203,10 +211,12 @@ job_ghclust_dist <- function(x, n, method, members, single, device) .Call(wrap__
 #' @param x double matrix of finite values, observations in rows.
 #' @param method,members,single as in job_ghclust_dist().
 #' @param metric as in job_gdist().
+#' @param min_points integer: 1 for distances; with `method` "single", more for mutual reachability
+#'   distances.
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
-job_ghclust_points <- function(x, method, members, single, metric, device) .Call(wrap__job_ghclust_points, x, method, members, single, metric, device)
+job_ghclust_points <- function(x, method, members, single, metric, min_points, device) .Call(wrap__job_ghclust_points, x, method, members, single, metric, min_points, device)
 
 #' Starts a k-means clustering.
 #' @param x double matrix of finite values, observations in rows.
@@ -214,10 +224,12 @@ job_ghclust_points <- function(x, method, members, single, metric, device) .Call
 #' @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
 #'   if `centers` is NULL.
 #' @param iterations integer, at least 1: the maximum number of iterations.
+#' @param extended NULL, or a logical: whether R adds in long double. If it is given, the result
+#'   has the sum of squares of x about the means of its columns, as R adds it up.
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
-job_gkmeans <- function(x, centers, uniforms, iterations, device) .Call(wrap__job_gkmeans, x, centers, uniforms, iterations, device)
+job_gkmeans <- function(x, centers, uniforms, iterations, extended, device) .Call(wrap__job_gkmeans, x, centers, uniforms, iterations, extended, device)
 
 #' Starts to cut a tree into clusters.
 #' @param merge integer matrix, component `merge` of a valid hclust object.

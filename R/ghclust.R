@@ -13,6 +13,9 @@
 #'   represents, as in [stats::hclust()].
 #' @param metric,absolute,p,zero_over_zero The distance between rows of data: `method` and the other
 #'   arguments of [gdist()].
+#' @param min_points The number of points, itself included, within the core distance of an
+#'   observation. With more than 1, `"single"` linkage of data merges clusters by *mutual
+#'   reachability distances*, as HDBSCAN\* does; see *HDBSCAN*.
 #' @param precision `"single"` stores dissimilarities, also the values of a dist object, in 4 bytes
 #'   instead of 8, rounded to about 7 digits. Dissimilarities must then be at most 1e30. The
 #'   argument has an effect only if a matrix is needed, see *Memory*.
@@ -34,6 +37,15 @@
 #' method)`, and are equal to the heights of `hclust.vector()` of package \pkg{fastcluster}. (The
 #' heights of [stats::hclust()] on plain distances are not distances between centres; to get that
 #' tree, call `gdist()` first.)
+#'
+#' @section HDBSCAN:
+#' The core distance of an observation is the distance to its (`min_points` - 1)-th nearest other
+#' observation. The mutual reachability distance of two observations is the largest of their
+#' distance and their core distances (Campello et al. 2013). With `min_points` > 1, `"single"`
+#' linkage uses these distances: outliers, whose core distances are large, no longer chain clusters.
+#' Heights equal those of `dbscan::hdbscan(x, min_points)$hc`. Component `core` of the tree has the
+#' core distances. [cut_populations()] of this tree finds HDBSCAN's clusters, membership strengths
+#' and outlier scores. No matrix is needed, with any metric.
 #'
 #' @section Missing values:
 #' With `missing = "pairwise"`, the result for data with missing values equals `ghclust(gdist(x,
@@ -94,9 +106,14 @@
 #' @return An object of class [`hclust`][stats::hclust] with all components of the value of
 #'   [stats::hclust()]. Additional components are `backend`, the backend that was used, and
 #'   `settings`, a list: the numbers of `observations`, of `columns` (from data) and of
-#'   `inversions`. [plot_tree()] shows the top of a large tree.
+#'   `inversions`, and `min_points` if it is more than 1. Then component `core` has the core
+#'   distances. [plot_tree()] shows the top of a large tree.
 #'
 #' @references
+#' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical density
+#' estimates. *Advances in Knowledge Discovery and Data Mining*, 160-172.
+#' \doi{10.1007/978-3-642-37456-2_14}
+#'
 #' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
 #' Hierarchical systems. *The Computer Journal* 9(4), 373-380. \doi{10.1093/comjnl/9.4.373}
 #'
@@ -121,6 +138,10 @@
 #' cells <- as.matrix(lymphocytes()[1:5000, 1:14])
 #' tree <- ghclust(cells, "ward.D2")
 #' table(gcutree(tree, k = 6))
+#'
+#' # HDBSCAN: clusters of high density, 0 for noise.
+#' tree <- ghclust(faithful, "single", min_points = 10)
+#' table(cut_populations(tree))
 #' @export
 ghclust <- function(x,
                     method = "complete",
@@ -129,6 +150,7 @@ ghclust <- function(x,
                     absolute = FALSE,
                     p = 2,
                     zero_over_zero = c("omit", "0", "1"),
+                    min_points = 1,
                     precision = c("double", "single"),
                     missing = c("refuse", "pairwise"),
                     backend = getOption("gmhclust.backend", "auto"),
@@ -143,6 +165,8 @@ ghclust <- function(x,
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
+  min_points <- check_min_points(min_points, call)
+  if (min_points > 1) check_reachability(x, method, members, min_points, call)
   missing <- check_choice(missing, c("refuse", "pairwise"), "missing", call)
   if (!inherits(x, "dist")) x <- read_all(as_data(x, "x", call, ...), "x", call)
   if (missing == "pairwise" && !inherits(x, "dist") && anyNA(x)) {
@@ -163,20 +187,25 @@ ghclust <- function(x,
     members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     check_squares(x, metric, "x", call)
-    job <- quote(job_ghclust_points(x, method, members, single, metric, device))
+    if (min_points > 1) check_point_count(min_points, nrow(x), call)
+    job <- quote(job_ghclust_points(x, method, members, single, metric, min_points, device))
     columns <- ncol(x)
     labels <- rownames(x)
     dist_method <- metric$name
   }
   value <- run_job(eval(job), progress, "Clustering", call)
+  core <- value$core
+  if (!is.null(columns)) value <- value$tree
   settings <- new_settings(
     observations = length(value$order), columns = columns,
+    min_points = if (min_points > 1) min_points,
     inversions = count_inversions(value$height)
   )
   tree <- new_hclust(
     value$merge, value$height, value$order, labels, method, call, dist_method, settings
   )
   tree$backend <- value$backend
+  tree$core <- core
   tree
 }
 

@@ -6,18 +6,22 @@
 #' @param x Numeric, integer or logical matrix or data frame, at least 2 observations in rows, all
 #'   values finite.
 #' @inheritParams gknn
+#' @param min_points The number of points, itself included, within the core distance of an
+#'   observation. With more than 1, weights are *mutual reachability distances*: the largest of the
+#'   distance and the core distances of both ends; see *HDBSCAN* in [ghclust()].
 #'
 #' @details
-#' Distances are defined as in [gdist()]. Edges of equal weight are ordered by `source`, then by
-#' `target`. So the minimum spanning tree is unique, and the same for any number of threads.
+#' Distances are defined as in [gdist()]. Edges of equal weight are ordered by distance, by
+#' `source`, then by `target`. So the minimum spanning tree is unique, and the same for any number
+#' of threads.
 #'
 #' Borůvka's algorithm builds the tree: each round joins every connected component to its nearest
 #' other component. Neighbours are found as in [gknn()].
 #'
 #' @section Time and memory:
 #' `gmst()` takes as long as [gknn()] with 8 neighbours, or up to a few times longer. Memory is at
-#' most 30 bytes for each value of `x` and 350 for each row. An interrupt (Ctrl-C) stops the work
-#' within a second.
+#' most 30 bytes for each value of `x` and 400 for each row, and up to 64 MB more with `min_points`
+#' above 1. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -26,8 +30,8 @@
 #'   \describe{
 #'     \item{`source`}{integer: the end with the lower row number.}
 #'     \item{`target`}{integer: the other end.}
-#'     \item{`weight`}{double: the distance between the two ends. The weights are the heights of
-#'       `hclust(dist(x), "single")`.}
+#'     \item{`weight`}{double: the distance between the two ends, or their mutual reachability
+#'       distance. The weights are the heights of `hclust(dist(x), "single")`.}
 #'   }
 #'
 #' @references
@@ -37,7 +41,11 @@
 #' Gower JC, Ross GJS (1969). Minimum spanning trees and single linkage cluster analysis. *Journal
 #' of the Royal Statistical Society C* 18(1), 54-64. \doi{10.2307/2346439}
 #'
-#' @seealso [gknn()], [stats::hclust()].
+#' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical
+#' density estimates. *Advances in Knowledge Discovery and Data Mining*, 160-172.
+#' \doi{10.1007/978-3-642-37456-2_14}
+#'
+#' @seealso [gknn()], [ghclust()], [stats::hclust()].
 #'
 #' @examples
 #' edges <- gmst(as.matrix(iris[1:4]))
@@ -54,6 +62,7 @@ gmst <- function(x,
                  absolute = FALSE,
                  p = 2,
                  zero_over_zero = c("omit", "0", "1"),
+                 min_points = 1,
                  backend = getOption("gmhclust.backend", "auto"),
                  threads = getOption("gmhclust.threads"),
                  devices = getOption("gmhclust.devices"),
@@ -63,8 +72,11 @@ gmst <- function(x,
   x <- as_observations(x, "x", call, ...)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   check_squares(x, metric, "x", call)
+  min_points <- check_min_points(min_points, call)
+  check_point_count(min_points, nrow(x), call)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
-  edges <- run_job(job_gmst(x, metric, device), progress, "Building the spanning tree", call)
+  job <- quote(job_gmst(x, metric, min_points, device))
+  edges <- run_job(eval(job), progress, "Building the spanning tree", call)
   data.frame(edges)
 }

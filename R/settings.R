@@ -39,6 +39,9 @@ shown_settings <- function(settings) {
       c("Columns left out" = paste(settings$left_out, collapse = ", "))
     },
     if (!is.null(settings$threshold)) shown_mahalanobis(settings),
+    if (is_single_number(settings$min_points)) {
+      c("Core distances" = paste("of", shown_count(settings$min_points), "points"))
+    },
     if (isTRUE(settings$apriori_clusters > 0)) {
       c("Apriori clusters" = shown_count(settings$apriori_clusters))
     },

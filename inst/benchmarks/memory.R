@@ -103,8 +103,11 @@ rows <- list(
     n <- 50000
     do.call(rbind, lapply(c(2, 10), function(p) {
       x <- mixture(n, p)
-      against("gmst", size(n, p), "gmst", function() on_cpu(gmst, x, options = options),
-              (30 * p + 350) * n, "observation", n, options)
+      do.call(rbind, lapply(c(1, 50), function(k) {
+        against("gmst", size(n, p), paste("gmst, min_points =", k),
+                function() on_cpu(gmst, x, min_points = k, options = options),
+                (30 * p + 400) * n + min(32 * k * n, 2^26), "observation", n, options)
+      }))
     }))
   },
   gkmeans = function(options) {
@@ -113,7 +116,7 @@ rows <- list(
       x <- mixture(n, p)
       against("gkmeans", size(n, p), "gkmeans, k = 100",
               function() on_cpu(gkmeans, x, 100, options = options),
-              (16 * p + 90) * n, "observation", n, options)
+              (8 * p + 80) * n, "observation", n, options)
     }))
   },
   gknn = function(options) {

@@ -1,6 +1,7 @@
 //! ghclust(): hierarchical clustering by linkage.
 
 use extendr_api::prelude::*;
+use gmhclust_core::dendrogram::Dendrogram;
 use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::{memory, Monitor, Observations, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
@@ -9,7 +10,7 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::results::tree_to_r;
 use crate::rvalue::{self, Values};
-use crate::{arguments, device};
+use crate::{arguments, device, vector};
 
 /// The start of memory errors for the smallest need of a linkage: copies of data, and the tree. The
 /// device checks its own memory.
@@ -58,6 +59,8 @@ fn job_ghclust_dist(
 /// @param x double matrix of finite values, observations in rows.
 /// @param method,members,single as in job_ghclust_dist().
 /// @param metric as in job_gdist().
+/// @param min_points integer: 1 for distances; with `method` "single", more for mutual reachability
+///   distances.
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
@@ -68,6 +71,7 @@ fn job_ghclust_points(
     members: Robj,
     single: bool,
     metric: List,
+    min_points: i32,
     device: List,
 ) -> Robj {
     let prepare = || {
@@ -80,17 +84,35 @@ fn job_ghclust_points(
         plan(TREE, (n * (BYTES_PER_LEAF + 16 * columns)) as f64)?;
         let x = Observations::copied(x)?;
         let members = members_of(&members)?;
+        let min_points = usize::try_from(min_points).unwrap_or(1);
         Ok(move |monitor: &Monitor| {
             let (linkage, with_members) = (recurrence.linkage, members.is_some());
             let work = Workload::linkage_of_points(linkage, &metric, with_members, n, columns);
             let engine = Engine::new(&choice, &work)?;
-            let tree = engine.run(monitor, |on| {
-                points::linkage(&x, metric, recurrence, members.clone(), on, monitor)
+            let (tree, cores) = engine.run(monitor, |on| {
+                if min_points > 1 {
+                    let (tree, cores) =
+                        points::reachability_linkage(&x, metric, min_points, on, monitor)?;
+                    return Ok((tree, Some(cores)));
+                }
+                let tree = points::linkage(&x, metric, recurrence, members.clone(), on, monitor)?;
+                Ok((tree, None))
             })?;
-            Ok((tree, engine.name()))
+            Ok(((tree, engine.name()), cores))
         })
     };
-    Job::start(rvalue::rows(&x), prepare(), tree_to_r).into_r()
+    Job::start(rvalue::rows(&x), prepare(), tree_and_cores_to_r).into_r()
+}
+
+/// A tree, and the core distances of its leaves, or NULL.
+fn tree_and_cores_to_r(
+    (tree, cores): ((Dendrogram, &'static str), Option<Vec<f64>>),
+) -> CoreResult<Robj> {
+    let cores = cores.map(|cores| vector::doubles(cores.into_iter()));
+    rvalue::list([
+        ("tree", tree_to_r(tree)?),
+        ("core", cores.transpose()?.unwrap_or_else(rvalue::null)),
+    ])
 }
 
 fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {

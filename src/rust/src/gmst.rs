@@ -14,17 +14,18 @@ use crate::{arguments, device, vector};
 
 /// Bytes that the computation and the result take for each row; BYTES_PER_VALUE for each value.
 /// Measured by inst/benchmarks/memory.R.
-const BYTES_PER_ROW: usize = 350;
+const BYTES_PER_ROW: usize = 400;
 const BYTES_PER_VALUE: usize = 30;
 
 /// Starts to build a minimum spanning tree.
 /// @param x double matrix of finite values, observations in rows.
 /// @param metric as in job_gdist().
+/// @param min_points integer: 1 for distances, more for mutual reachability distances.
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gmst(x: Robj, metric: List, device: List) -> Robj {
+fn job_gmst(x: Robj, metric: List, min_points: i32, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
@@ -39,7 +40,13 @@ fn job_gmst(x: Robj, metric: List, device: List) -> Robj {
             let engine = Engine::new(&choice, &Workload::pairs_of(n, n, columns))?;
             let prepare = || Points::prepare(metric, x, monitor);
             let points = engine.cpu().install(prepare)?;
-            engine.run(monitor, |on| spanning::tree(&points, on, monitor))
+            engine.run(monitor, |on| match usize::try_from(min_points) {
+                Ok(k) if k > 1 => {
+                    let (edges, _) = spanning::reachability_tree(&points, k, on, monitor)?;
+                    Ok(edges)
+                }
+                _ => spanning::tree(&points, on, monitor),
+            })
         })
     };
     Job::start(rvalue::rows(&x), prepare(), edges_to_r).into_r()

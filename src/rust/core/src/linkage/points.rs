@@ -60,13 +60,7 @@ pub fn linkage(
     device: &(impl AgglomerationDevice + LinkageDevice + NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    let prepared = || {
-        let copy = stacked_on_threads(&[x.view()], x.ncols())?;
-        let points = Points::prepare(metric, copy, monitor)?;
-        check_defined(&points, "x")?;
-        Ok(points)
-    };
-    let points = || device.cpu().install(prepared);
+    let points = || prepared(x, metric, device, monitor);
     match MatrixFree::new(recurrence.linkage, &metric, members.is_some()) {
         Some(MatrixFree::SpanningTree) => spanning::single(&points()?, device, monitor),
         Some(MatrixFree::Ward) => geometric::ward(x, device, monitor),
@@ -78,6 +72,37 @@ pub fn linkage(
             matrix::linkage(origin, x.nrows(), recurrence, members, device, monitor)
         }
     }
+}
+
+/// Single linkage of the rows of `x` by mutual reachability distances; see
+/// [`spanning::reachability_single`].
+///
+/// # Errors
+/// As [`linkage`] and [`spanning::reachability_tree`].
+pub fn reachability_linkage(
+    x: &Observations,
+    metric: Metric,
+    min_points: usize,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<(Dendrogram, Vec<f64>)> {
+    let points = prepared(x, metric, device, monitor)?;
+    spanning::reachability_single(&points, min_points, device, monitor)
+}
+
+/// The rows of `x` as points of a metric, if all of them have distances.
+fn prepared(
+    x: &Observations,
+    metric: Metric,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Points> {
+    device.cpu().install(|| {
+        let copy = stacked_on_threads(&[x.view()], x.ncols())?;
+        let points = Points::prepare(metric, copy, monitor)?;
+        check_defined(&points, "x")?;
+        Ok(points)
+    })
 }
 
 #[cfg(test)]

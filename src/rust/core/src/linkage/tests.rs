@@ -14,14 +14,27 @@ use crate::{Monitor, Observations};
 
 /// Kruskal's algorithm over all edges in their order.
 fn all_edges_tree(points: &Points) -> Vec<(f64, u32, u32)> {
+    all_reachability_edges_tree(points, &vec![f64::NEG_INFINITY; points.rows()])
+}
+
+/// The same by mutual reachability distances, for these core distances.
+fn all_reachability_edges_tree(points: &Points, cores: &[f64]) -> Vec<(f64, u32, u32)> {
     let n = points.rows();
-    let mut edges: Vec<(f64, u32, u32)> = (0..n)
+    let mut edges: Vec<(f64, f64, u32, u32)> = (0..n)
         .flat_map(|j| (0..j).map(move |i| (i, j)))
-        .map(|(i, j)| (points.distance(i, j), i as u32, j as u32))
+        .map(|(i, j)| {
+            let distance = points.distance(i, j);
+            (
+                distance.max(cores[i]).max(cores[j]),
+                distance,
+                i as u32,
+                j as u32,
+            )
+        })
         .collect();
     edges.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
     let mut components: Vec<usize> = (0..n).collect();
-    edges.retain(|&(_, i, j)| {
+    edges.retain(|&(_, _, i, j)| {
         let [a, b] = [i, j].map(|point| components[point as usize]);
         components
             .iter_mut()
@@ -30,15 +43,32 @@ fn all_edges_tree(points: &Points) -> Vec<(f64, u32, u32)> {
         a != b
     });
     edges
+        .into_iter()
+        .map(|(weight, _, i, j)| (weight, i, j))
+        .collect()
+}
+
+/// By point, the distance to its (k − 1)-th nearest other point.
+fn all_core_distances(points: &Points, k: usize) -> Vec<f64> {
+    let n = points.rows();
+    let of_point = |i: usize| {
+        let others = (0..n).filter(|&j| j != i);
+        let mut distances: Vec<f64> = others.map(|j| points.distance(i, j)).collect();
+        distances.sort_by(f64::total_cmp);
+        distances[k - 2]
+    };
+    (0..n).map(of_point).collect()
 }
 
 fn spanning_tree(points: &Points, threads: usize) -> Vec<(f64, u32, u32)> {
     let cpu = Cpu::new(threads).unwrap();
     let edges = spanning::tree(points, &cpu, &Monitor::default()).unwrap();
-    edges
-        .iter()
-        .map(|e| (e.weight, e.lower, e.higher))
-        .collect()
+    ends_of(&edges)
+}
+
+fn ends_of(edges: &[spanning::Edge]) -> Vec<(f64, u32, u32)> {
+    let ends = edges.iter().map(|e| (e.weight, e.lower, e.higher));
+    ends.collect()
 }
 
 #[derive(Debug, Clone)]
@@ -66,10 +96,23 @@ impl TreeCase {
             points: &points,
             references: points.rows(),
         };
-        if space.check().is_ok() {
+        if space.check().is_err() {
+            return;
+        }
+        let n = points.rows();
+        assert_eq!(
+            spanning_tree(&points, self.threads),
+            all_edges_tree(&points)
+        );
+        let cpu = Cpu::new(self.threads).unwrap();
+        for k in [2, 5, 20, n].into_iter().filter(|&k| (2..=n).contains(&k)) {
+            let (edges, cores) =
+                spanning::reachability_tree(&points, k, &cpu, &Monitor::default()).unwrap();
+            assert_eq!(cores, all_core_distances(&points, k), "{k} points");
             assert_eq!(
-                spanning_tree(&points, self.threads),
-                all_edges_tree(&points)
+                ends_of(&edges),
+                all_reachability_edges_tree(&points, &cores),
+                "{k} points"
             );
         }
     }

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::components::ConnectedComponents;
+use super::core_distances::{core_distances, Weights};
 use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::linkage::edge::Edge;
@@ -24,38 +25,88 @@ pub fn tree(
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Edge>> {
-    let space = Space::Points {
+    space_of(points).check()?;
+    weighted_tree(points, Weights::Distance, device, monitor)
+}
+
+/// As [`tree`], with the mutual reachability distances for `min_points` points, at least 2, as
+/// weights. Edges of equal weight are ordered by the distance of their ends, then by their ends.
+/// Also returns the core distances of the points.
+///
+/// # Errors
+/// As [`tree`]; also `Error::Input` if there are fewer points.
+pub fn reachability_tree(
+    points: &Points,
+    min_points: usize,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<(Vec<Edge>, Vec<f64>)> {
+    let (n, space) = (points.rows(), space_of(points));
+    space.check()?;
+    // Its progress units are queries, too.
+    monitor.expect(n as u64);
+    let cores = device.cpu().install(|| {
+        let mut neighbours = device.references(space, monitor)?;
+        core_distances(n, min_points, &mut *neighbours, monitor)
+    })?;
+    let weights = Weights::MutualReachability(&cores);
+    let edges = weighted_tree(points, weights, device, monitor)?;
+    Ok((edges, cores))
+}
+
+fn space_of(points: &Points) -> Space<'_> {
+    Space::Points {
         points,
         references: points.rows(),
-    };
-    space.check()?;
+    }
+}
+
+/// The tree of points whose distances are numbers.
+fn weighted_tree(
+    points: &Points,
+    weights: Weights,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Vec<Edge>> {
     let distinct = || Distinct::new(points.values(), points.columns(), monitor);
     let distinct = device.cpu().install(distinct)?;
     if distinct.is_worthwhile() {
-        let firsts = points.select(&distinct.firsts())?;
-        let edges = tree_of_all(&firsts, device, monitor)?;
-        if let Some(edges) = with_equal_points(points, &distinct, edges) {
+        let firsts = distinct.firsts();
+        let of_firsts: Vec<f64>;
+        let weights_of_firsts = match weights {
+            Weights::Distance => weights,
+            Weights::MutualReachability(cores) => {
+                of_firsts = firsts.iter().map(|&first| cores[first as usize]).collect();
+                Weights::MutualReachability(&of_firsts)
+            }
+        };
+        let firsts = points.select(&firsts)?;
+        let edges = tree_of_all(&firsts, weights_of_firsts, device, monitor)?;
+        if let Some(edges) = with_equal_points(points, weights, &distinct, edges) {
             return Ok(edges);
         }
     }
     drop(distinct);
-    tree_of_all(points, device, monitor)
+    tree_of_all(points, weights, device, monitor)
 }
 
 /// The tree of `points`, given the edges of the tree of the distinct points, by their numbers;
 /// `None` if equal points are not nearer to each other than to all other points.
 fn with_equal_points(
     points: &Points,
+    weights: Weights,
     distinct: &Distinct,
     mut edges: Vec<Edge>,
 ) -> Option<Vec<Edge>> {
-    // By number of a distinct point: the least weight of an edge to another one. All of these edges
-    // are in the tree.
-    let mut nearest = vec![f64::INFINITY; distinct.count()];
+    // By number of a distinct point: weight and distance of the least edge to another one. All of
+    // these edges are in the tree.
+    let mut nearest = vec![(f64::INFINITY, f64::INFINITY); distinct.count()];
     for edge in &mut edges {
         for end in [&mut edge.lower, &mut edge.higher] {
             let nearest = &mut nearest[*end as usize];
-            *nearest = nearest.min(edge.weight);
+            if (edge.weight, edge.distance) < *nearest {
+                *nearest = (edge.weight, edge.distance);
+            }
             *end = distinct.first(*end as usize);
         }
     }
@@ -64,28 +115,27 @@ fn with_equal_points(
         if others.is_empty() {
             continue;
         }
-        let weight = points.distance(*first as usize, *first as usize);
+        let distance = points.distance(*first as usize, *first as usize);
+        let edge = |&other: &u32| weights.edge(distance, *first, other);
+        let weight = edge(&others[0]).weight;
         // NaN is not less.
-        if weight.partial_cmp(&nearest) != Some(Ordering::Less) {
+        if (weight, distance).partial_cmp(&nearest) != Some(Ordering::Less) {
             return None;
         }
-        edges.extend(others.iter().map(|&other| Edge::new(weight, *first, other)));
+        edges.extend(others.iter().map(edge));
     }
     edges.sort_unstable_by(Edge::order);
     Some(edges)
 }
 
-/// As [`tree`], for points whose distances are numbers, with a search for each point.
+/// As [`weighted_tree`], with a search for each point.
 fn tree_of_all(
     points: &Points,
+    weights: Weights,
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Edge>> {
-    let n = points.rows();
-    let space = Space::Points {
-        points,
-        references: n,
-    };
+    let (n, space) = (points.rows(), space_of(points));
     if n < 2 {
         // One point has no frame.
         return Ok(Vec::new());
@@ -96,7 +146,7 @@ fn tree_of_all(
     monitor.expect(2 * n as u64 - 1);
     let mut edges = device.cpu().install(|| {
         let mut neighbours = device.references(space, monitor)?;
-        let mut components = ConnectedComponents::new(n, &mut *neighbours, monitor)?;
+        let mut components = ConnectedComponents::new(n, &mut *neighbours, weights, monitor)?;
         while components.edges().len() < n - 1 {
             monitor.check()?;
             let before = components.edges().len();

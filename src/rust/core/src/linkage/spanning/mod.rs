@@ -15,12 +15,18 @@
 //! first of the equal points to each other one. An edge between two distinct points joins the first
 //! of the points equal to each: this edge comes before all other edges of its weight between the
 //! same two points.
+//!
+//! For a tree by mutual reachability distances ([`core_distances`]), the search finds the nearest
+//! points by distance, which is a lower bound on the weight. If one of them has an edge that is
+//! less than any edge to the points beyond, it is the least; otherwise the search goes on for twice
+//! as many points.
 
 mod boruvka;
 mod components;
+mod core_distances;
 mod disjoint_sets;
 mod single_linkage;
 
 pub use super::edge::Edge;
-pub use boruvka::tree;
-pub use single_linkage::single;
+pub use boruvka::{reachability_tree, tree};
+pub use single_linkage::{reachability_single, single};

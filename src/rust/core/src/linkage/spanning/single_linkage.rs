@@ -1,9 +1,10 @@
 //! Single linkage by a minimum spanning tree of points.
 
-use super::boruvka::tree;
+use super::boruvka::{reachability_tree, tree};
 use super::disjoint_sets::DisjointSets;
 use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::Result;
+use crate::linkage::edge::Edge;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::neighbours::NeighbourDevice;
@@ -21,8 +22,27 @@ pub fn single(
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    let edges = tree(points, device, monitor)?;
-    let n = points.rows();
+    tree_of(points.rows(), tree(points, device, monitor)?)
+}
+
+/// Single linkage by mutual reachability distances for `min_points` points (HDBSCAN*; Campello,
+/// Moulavi and Sander 2013, doi:10.1007/978-3-642-37456-2_14), and the core distances of the
+/// points.
+///
+/// # Errors
+/// As [`reachability_tree`].
+pub fn reachability_single(
+    points: &Points,
+    min_points: usize,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<(Dendrogram, Vec<f64>)> {
+    let (edges, cores) = reachability_tree(points, min_points, device, monitor)?;
+    Ok((tree_of(points.rows(), edges)?, cores))
+}
+
+/// The tree whose merges are these edges, the edges of a spanning tree of n points in order.
+fn tree_of(n: usize, edges: Vec<Edge>) -> Result<Dendrogram> {
     let mut sets = DisjointSets::new(n)?;
     let mut tree = TreeBuilder::new(n)?;
     for edge in edges {

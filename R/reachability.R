@@ -1,0 +1,76 @@
+# Trees by mutual reachability distances: what HDBSCAN makes of them.
+#
+# Campello, Moulavi and Sander (2013), doi:10.1007/978-3-642-37456-2_14, and with Zimek (2015),
+# doi:10.1145/2733381. Densities are 1 / height. Values are those of dbscan::hdbscan().
+
+check_min_points <- function(min_points, call) {
+  check_count(min_points, .Machine$integer.max, "min_points", call)
+}
+
+# Stops if `min_points` exceeds the number of observations.
+check_point_count <- function(min_points, n, call) {
+  if (min_points <= n) return(invisible())
+  refuse("min_points", paste("is", min_points), paste("there are only", n, "observations"), call)
+}
+
+# Stops if ghclust() cannot use mutual reachability distances.
+check_reachability <- function(x, method, members, min_points, call) {
+  got <- paste("is", min_points)
+  if (method != "single") {
+    refuse("min_points", got, "more than 1 needs `method = \"single\"`", call)
+  }
+  if (inherits(x, "dist")) {
+    refuse("min_points", got, "more than 1 needs observations, not a dist object", call)
+  }
+  if (!is.null(members)) {
+    refuse("min_points", got, "more than 1 needs observations without `members`", call)
+  }
+}
+
+# Whether a tree is one of mutual reachability distances, and complete.
+has_core_distances <- function(tree) {
+  is.numeric(tree$core) && is.null(tree$members) && length(tree$core) == nrow(tree$merge) + 1L
+}
+
+# For each cluster of the condensed tree, its `mass`: the sum over its members of the difference of
+# two densities, where the member leaves the cluster, and where the cluster begins. For each leaf,
+# its `outlier` score: 1 minus the ratio of the density at which it becomes a leaf and the greatest
+# density below the last cluster that contains it. A height of 0 counts as the lowest positive one.
+densities <- function(tree, nodes, condensed) {
+  n <- nodes$count
+  lowest <- min(tree$height[tree$height > 0], Inf)
+  density <- 1 / pmax(tree$height, if (lowest == Inf) 1 else lowest)
+  of_node <- numeric(2L * n - 1L)
+  of_node[nodes$first] <- density
+  of_node[nodes$second] <- density
+  of_leaf <- of_node[seq_len(n)]
+  cluster <- leaves_inside(nodes, condensed$node)
+  count <- length(condensed$node)
+  birth <- c(density[n - 1L], density[condensed$merge[condensed$parent]])
+  mass <- greatest <- numeric(count)
+  left <- rowsum(of_leaf - birth[cluster], cluster)
+  mass[as.integer(rownames(left))] <- left
+  ends <- which(condensed$split > 0L)
+  parts <- nodes$size[condensed$node[2L * condensed$split[ends]]] +
+    nodes$size[condensed$node[2L * condensed$split[ends] + 1L]]
+  mass[ends] <- mass[ends] + parts * (density[condensed$merge[ends]] - birth[ends])
+  # The density of the leaf that each cluster keeps longest; children come after their parents.
+  by_density <- order(of_leaf)
+  greatest[cluster[by_density]] <- of_leaf[by_density]
+  for (child in rev(seq_len(count))[-count]) {
+    parent <- condensed$parent[child]
+    if (greatest[child] > greatest[parent]) greatest[parent] <- greatest[child]
+  }
+  list(mass = mass, outlier = 1 - of_leaf / greatest[cluster])
+}
+
+# The strength of membership of each leaf: 1 minus its core distance divided by the largest of its
+# population; 0 outside all populations.
+membership_strengths <- function(core, population) {
+  strength <- numeric(length(core))
+  inside <- which(population > 0L)
+  largest <- vapply(split(core[inside], population[inside]), max, 0)
+  of_own <- largest[as.character(population[inside])]
+  strength[inside] <- ifelse(of_own > 0, 1 - core[inside] / of_own, 1)
+  strength
+}
