@@ -194,10 +194,10 @@ check_parts <- function(attributes, k, call) {
   clusters <- attributes$clusters
   roots <- attributes$roots
   separation <- attributes$separation
-  nearest <- separation$nearest
   is_sound <- (is.null(clusters) || is_population_numbers(clusters) && all(clusters <= k)) &&
     (is.null(roots) || length(roots) == k) &&
-    (is.null(separation) || is_separation(separation, k) && all(nearest %in% c(NA, seq_len(k))))
+    (is.null(separation) || is_separation(separation, k) &&
+       all(separation$nearest %in% c(NA, seq_len(k))))
   if (!is_sound) {
     refuse("populations", "has attributes that do not fit",
            "it must be the value of cut_populations() or predict()", call)

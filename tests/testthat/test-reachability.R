@@ -143,4 +143,5 @@ test_that("what cannot be used is refused", {
 test_that("print() shows the number of points", {
   tree <- ghclust(blobs(20, 2), "single", min_points = 3)
   expect_output(print(tree$settings), "Core distances: of 3 points")
+  expect_output(print(cut_populations(tree)), "as HDBSCAN does")
 })

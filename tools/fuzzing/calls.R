@@ -18,6 +18,7 @@ fixtures <- function(scratch) {
     named <- gmhclust::name_populations(pops, c("a" = 1))
     mapping <- gmhclust::cut_populations(grown, k = 2, min_members = 6, x = x)
     model <- gmhclust::population_model(mapping)
+    dense <- gmhclust::ghclust(x, "single", min_points = 4)
     nn <- gmhclust::gknn(x, 3)
     ranges <- gmhclust::gneighbours(x, 2)
     files <- gmhclust::gknn(x, 3, output = file.path(scratch, "neighbours"), block_rows = 8)
@@ -48,6 +49,8 @@ base_calls <- alist(
   gknn(x = x, k = 3, query = y, metric = "minkowski", p = 3, block_rows = 2),
   gneighbours(x = x, radius = 2), gneighbours(x = x, radius = 2, query = y),
   gneighbours(x = x, radius = 1:5, subset = 1:5), gmst(x = x), gmst(x = x, metric = "manhattan"),
+  gmst(x = x, min_points = 4), ghclust(x = x, method = "single", min_points = 4),
+  cut_populations(tree = dense), cut_populations(tree = dense, k = 2, min_members = 3),
   cutree_apriori(tree = joined), cutree_top(tree = grown, k = 4), cutree_top(tree = top, k = 2),
   cutree_top(tree = inverted, k = 29), gcutree(tree = tree, k = 4), gcutree(tree = tree, k = 2:6),
   gcutree(tree = tree, h = 2), gcutree(tree = tree, h = c(1, 3)), cut_populations(tree = grown),

@@ -158,7 +158,18 @@ fn within(input: &mut Bytes) -> Result<()> {
 
 fn spanning_tree(input: &mut Bytes) -> Result<()> {
     let points = prepared(input)?;
-    let edges = spanning::tree(&points, cpu(), &Monitor::default())?;
+    let min_points = input.number(1, points.rows() + 1);
+    let monitor = Monitor::default();
+    let edges = if min_points == 1 {
+        spanning::tree(&points, cpu(), &monitor)?
+    } else {
+        let (edges, cores) = spanning::reachability_tree(&points, min_points, cpu(), &monitor)?;
+        let at_least = |edge: &spanning::Edge, end: u32| edge.weight >= cores[end as usize];
+        assert!(edges
+            .iter()
+            .all(|edge| at_least(edge, edge.lower) && at_least(edge, edge.higher)));
+        edges
+    };
     assert_eq!(edges.len(), points.rows() - 1);
     assert!(edges
         .windows(2)
