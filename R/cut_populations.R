@@ -75,10 +75,12 @@
 #' `k` and `x`, the populations are the clusters of HDBSCAN, and cells in no population are its
 #' noise. The mass of a cluster is then the sum, over its members, of 1 / l - 1 / b. The result also
 #' has the strength of each cell's membership and the outlier score GLOSH (Campello et al. 2015).
-#' All of this equals `dbscan::hdbscan(x, k)`, with three exceptions. If the tree has no split, all
-#' cells are one population here, but noise there. Merges at equal heights may have another order,
-#' which can move cells at a split. Where the cells of a small branch fall off together, some
-#' outlier scores differ.
+#' With `min_members` equal to `min_points`, the default, all of this equals `dbscan::hdbscan(x,
+#' k)`, with three exceptions. Many heights are equal, since an outlier's core distance is the
+#' weight of all its edges; merges at equal heights may have another order, which can move cells at
+#' a split and, for small k, change the number of populations. If the tree has no split, all cells
+#' are one population here, but noise there. Where the cells of a small branch fall off together,
+#' some outlier scores differ.
 #'
 #' Dynamic tree cut (Langfelder et al. 2008) also has a minimum size, and assigns outliers to the
 #' nearest cluster, but decides by heights, which must increase.
@@ -119,8 +121,8 @@
 #'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `x`.}
 #'     \item{`strength`, `outlier`}{for a tree by mutual reachability distances: for each leaf, the
 #'       strength of its membership, which is 1 minus the ratio of its core distance and the largest
-#'       core distance of its population, 0 outside all populations; and its outlier score from 0 to
-#'       1, see *Definition*.}
+#'       core distance of its population, 0 outside all populations and for the `rest`; and its
+#'       outlier score from 0 to 1, see *Definition*.}
 #'     \item{`model`}{with `x`, what [population_model()] returns.}
 #'   }
 #'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
@@ -192,7 +194,7 @@ cut_populations <- function(tree,
   if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", call, ...)
   nodes <- tree_nodes(tree$merge, members)
   condensed <- condense(tree, nodes, least)
-  density <- if (by_density) densities(tree, nodes, condensed)
+  density <- if (by_density) densities(tree, nodes, condensed, least)
   if (by_density) condensed$mass <- density$mass
   chosen <- if (!is.null(k)) {
     top_clusters(condensed, check_population_count(k, condensed, least, call))
@@ -215,6 +217,7 @@ cut_populations <- function(tree,
   by_size <- order(-sizes, match(seq_along(sizes), population))
   population <- match(population, by_size, nomatch = 0L)
   levels <- as.character(seq_along(by_size))
+  strength <- if (by_density) membership_strengths(tree$core, population)
   model <- if (!is.null(data)) fit_to_leaves(data, population, levels, call, options$threads)
   if (rest == "nearest") {
     population <- with_nearest(data$of_leaf, population, model, call, options$threads)
@@ -229,8 +232,7 @@ cut_populations <- function(tree,
     roots = roots_of(condensed$node, group, by_size, nodes$count),
     finer = if (way == "valleys") max(found$finer) else NA_integer_,
     model = model, names = tree$labels,
-    strength = if (by_density) membership_strengths(tree$core, population),
-    outlier = density$outlier
+    strength = strength, outlier = density$outlier
   )
   if (way == "valleys") tell_large_population(result, options$finer, call)
   result

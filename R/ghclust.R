@@ -45,7 +45,7 @@
 #' linkage uses these distances: outliers, whose core distances are large, no longer chain clusters.
 #' Heights equal those of `dbscan::hdbscan(x, min_points)$hc`. Component `core` of the tree has the
 #' core distances. [cut_populations()] of this tree finds HDBSCAN's clusters, membership strengths
-#' and outlier scores. No matrix is needed, with any metric.
+#' and outlier scores. No matrix is needed, with any metric. Missing values are an error.
 #'
 #' @section Missing values:
 #' With `missing = "pairwise"`, the result for data with missing values equals `ghclust(gdist(x,
@@ -170,6 +170,10 @@ ghclust <- function(x,
   missing <- check_choice(missing, c("refuse", "pairwise"), "missing", call)
   if (!inherits(x, "dist")) x <- read_all(as_data(x, "x", call, ...), "x", call)
   if (missing == "pairwise" && !inherits(x, "dist") && anyNA(x)) {
+    if (min_points > 1) {
+      refuse("min_points", paste("is", min_points),
+             "more than 1 needs observations without missing values", call)
+    }
     options <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     x <- pairwise_distances(x, method, options, device, progress, call)
   }

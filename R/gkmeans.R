@@ -49,6 +49,8 @@
 #' GPU, memory is 12 bytes for each value and 32 bytes for each observation on the device, and 8
 #' bytes for each value on the CPU. An interrupt (Ctrl-C) stops the work within a second.
 #'
+#' One more thread computes `totss`, with the bits of [stats::kmeans()], while the others work.
+#'
 #' @section Warnings:
 #' A condition of class `gmhclust_warning_convergence` if the algorithm did not converge in
 #' `iter.max` iterations, and of class `gmhclust_warning_empty` if clusters are empty.

@@ -31,7 +31,8 @@
 #'     \item{`source`}{integer: the end with the lower row number.}
 #'     \item{`target`}{integer: the other end.}
 #'     \item{`weight`}{double: the distance between the two ends, or their mutual reachability
-#'       distance. The weights are the heights of `hclust(dist(x), "single")`.}
+#'       distance. The weights are the heights of single linkage: with the defaults, of
+#'       `hclust(dist(x), "single")`.}
 #'   }
 #'
 #' @references

@@ -27,8 +27,8 @@
 #'   `c("none", levels(populations))[populations + 1]` the name for each cell. A merge also updates
 #'   `k`, `sizes`, `roots`, `separation` and `model`: `roots` has the clusters of all parts. In
 #'   `separation`, the `valley` is `NA` for a merged population, and for a population whose nearest
-#'   population was merged, because this valley was not measured. In a `population_model`,
-#'   components `levels` and `population` change.
+#'   population was merged, because this valley was not measured. A merge drops `strength`. In a
+#'   `population_model`, components `levels` and `population` change.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `populations` has another class, or if `names`
 #' mentions an unknown population, mentions a population twice, or has an empty name.
@@ -214,6 +214,8 @@ merged_populations <- function(x, of, merging) {
   if (inherits(model, "population_model")) attributes$model <- renamed_model(model, merging)
   if (k < length(of$names)) {
     to <- merging$to
+    # Relative to populations that are no more.
+    attributes$strength <- NULL
     x <- c(0L, to)[of$number + 1L]
     attributes$k <- k
     if (!is.null(attributes$sizes)) attributes$sizes <- sum_by(of$sizes, to, k)

@@ -34,15 +34,21 @@ has_core_distances <- function(tree) {
 
 # For each cluster of the condensed tree, its `mass`: the sum over its members of the difference of
 # two densities, where the member leaves the cluster, and where the cluster begins. For each leaf,
-# its `outlier` score: 1 minus the ratio of the density at which it becomes a leaf and the greatest
-# density below the last cluster that contains it. A height of 0 counts as the lowest positive one.
-densities <- function(tree, nodes, condensed) {
+# its `outlier` score: 1 minus the ratio of the density at which it leaves its last cluster and the
+# greatest density at which a leaf of that cluster leaves. `least` is the size of clusters.
+#
+# A member leaves where its branch of fewer than `least` members falls off. With `least` of at most
+# `min_points`, it leaves where it is alone, as in dbscan::hdbscan(), where both are equal.
+densities <- function(tree, nodes, condensed, least) {
   n <- nodes$count
-  lowest <- min(tree$height[tree$height > 0], Inf)
-  density <- 1 / pmax(tree$height, if (lowest == Inf) 1 else lowest)
+  density <- densities_of(tree$height)
   of_node <- numeric(2L * n - 1L)
-  of_node[nodes$first] <- density
-  of_node[nodes$second] <- density
+  if (least <= tree$settings$min_points) {
+    of_node[nodes$first] <- density
+    of_node[nodes$second] <- density
+  } else {
+    of_node <- fall_off(density, nodes, least)
+  }
   of_leaf <- of_node[seq_len(n)]
   cluster <- leaves_inside(nodes, condensed$node)
   count <- length(condensed$node)
@@ -62,6 +68,30 @@ densities <- function(tree, nodes, condensed) {
     if (greatest[child] > greatest[parent]) greatest[parent] <- greatest[child]
   }
   list(mass = mass, outlier = 1 - of_leaf / greatest[cluster])
+}
+
+# The density of each merge: 1 / height, in units in which the highest merge has density 1. A height
+# of 0 counts as the lowest positive one.
+densities_of <- function(height) {
+  highest <- max(height)
+  if (highest == 0) return(rep(1, length(height)))
+  height <- height / highest
+  # The reciprocal of anything lower would overflow in sums.
+  1 / pmax(height, min(height[height > 0]), 1e-290)
+}
+
+# For each node, the density of the merge at which its branch of fewer than `least` members leaves a
+# larger one.
+fall_off <- function(density, nodes, least) {
+  n <- nodes$count
+  of_node <- numeric(2L * n - 1L)
+  for (j in rev(seq_len(n - 1L))) {
+    node <- n + j
+    here <- if (nodes$size[node] < least) of_node[node] else density[j]
+    of_node[nodes$first[j]] <- here
+    of_node[nodes$second[j]] <- here
+  }
+  of_node
 }
 
 # The strength of membership of each leaf: 1 minus its core distance divided by the largest of its

@@ -1,45 +1,52 @@
 /* The sum of squares about the means of columns, with the bits of R's colMeans() and sum(), which
-   add in extended precision where R has it. */
+   add in long double. */
 
 #include <stddef.h>
 
-/* Defines two functions for sums of this type, of columns of n values. */
-#define SUMS(real, add_four, add_squares)                                                          \
-    /* The sums of four columns: side by side, so that no addition waits for the one before it. */ \
-    static void add_four(const double *const *column, size_t n, real *sums) {                      \
-        const double *a = column[0], *b = column[1], *c = column[2], *d = column[3];               \
-        real of_a = 0, of_b = 0, of_c = 0, of_d = 0;                                               \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            of_a += a[i];                                                                          \
-            of_b += b[i];                                                                          \
-            of_c += c[i];                                                                          \
-            of_d += d[i];                                                                          \
-        }                                                                                          \
-        sums[0] = of_a, sums[1] = of_b, sums[2] = of_c, sums[3] = of_d;                            \
-    }                                                                                              \
-                                                                                                   \
-    static double add_squares(const double *x, size_t n, size_t p) {                               \
-        real total = 0, sums[4];                                                                   \
-        for (size_t first = 0; first < p; first += 4) {                                            \
-            const double *column[4];                                                               \
-            for (size_t k = 0; k < 4; k++)                                                         \
-                column[k] = x + n * (first + k < p ? first + k : first);                           \
-            add_four(column, n, sums);                                                             \
-            for (size_t k = 0; k < 4 && first + k < p; k++) {                                      \
-                double mean = (double) (sums[k] / (real) n);                                       \
-                for (size_t i = 0; i < n; i++) {                                                   \
-                    double difference = column[k][i] - mean;                                       \
-                    total += difference * difference;                                              \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-        return (double) total;                                                                     \
+/* Values that are added up between two looks at `stop`. */
+enum { AT_A_TIME = 1 << 20 };
+
+/* The sums of four columns: side by side, so that no addition waits for the one before it. */
+static void add_four(const double *const *column, size_t n, long double *sums) {
+    const double *a = column[0], *b = column[1], *c = column[2], *d = column[3];
+    long double of_a = sums[0], of_b = sums[1], of_c = sums[2], of_d = sums[3];
+    for (size_t i = 0; i < n; i++) {
+        of_a += a[i];
+        of_b += b[i];
+        of_c += c[i];
+        of_d += d[i];
     }
+    sums[0] = of_a, sums[1] = of_b, sums[2] = of_c, sums[3] = of_d;
+}
 
-SUMS(long double, add_four_extended, add_squares_extended)
-SUMS(double, add_four, add_squares)
+static long double add_squares(long double total, const double *x, size_t n, double mean) {
+    for (size_t i = 0; i < n; i++) {
+        double difference = x[i] - mean;
+        total += difference * difference;
+    }
+    return total;
+}
 
-/* `extended` says whether this R adds in long double. */
-double gmhclust_squares_about_means(const double *x, size_t n, size_t p, int extended) {
-    return extended ? add_squares_extended(x, n, p) : add_squares(x, n, p);
+/* Of n rows and p columns, column after column. Ends soon, with another value, once another thread
+   sets `stop`. */
+double gmhclust_squares_about_means(const double *x, size_t n, size_t p, const volatile int *stop) {
+    long double total = 0;
+    for (size_t first = 0; first < p; first += 4) {
+        long double sums[4] = {0};
+        for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
+            size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
+            const double *column[4];
+            for (size_t k = 0; k < 4; k++)
+                column[k] = x + n * (first + k < p ? first + k : first) + start;
+            add_four(column, count, sums);
+        }
+        for (size_t k = first; k < first + 4 && k < p; k++) {
+            double mean = (double) (sums[k - first] / (long double) n);
+            for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
+                size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
+                total = add_squares(total, x + n * k + start, count, mean);
+            }
+        }
+    }
+    return (double) total;
 }

@@ -25,6 +25,14 @@ expect_as_peer <- function(x, centers, ...) {
   expect_identical(fit$ifault, if (fit$iter > list(...)$iter.max) 2L else 0L)
 }
 
+test_that("the sum of squares is right where R has no long double", {
+  x <- blobs(500, 5)
+  device <- check_device("cpu", 2, NULL, NULL)
+  job <- job_gkmeans(x, NULL, c(0.2, 0.7), 5L, FALSE, device)
+  found <- run_job(job, FALSE, "Clustering", NULL)$squares
+  expect_equal(found, sum(scale(x, scale = FALSE)^2), tolerance = 1e-14)
+})
+
 test_that("the result is that of stats::kmeans() from the same centers, on random data", {
   for (p in c(1, 2, 5, 40)) {
     x <- blobs(200, p, seed = p)

@@ -82,6 +82,12 @@ test_that("populations, strengths and outlier scores are those of dbscan's hdbsc
     x <- clouds(seed = seed)
     expected <- dbscan::hdbscan(x, k)
     tree <- ghclust(x, "single", min_points = k)
+    if (k >= 8) {
+      own <- as.integer(cut_populations(tree))
+      expect_identical(max(own), max(as.integer(expected$cluster)))
+      common <- sum(apply(table(own, expected$cluster), 1, max))
+      expect_gt(common / nrow(x), 0.98)
+    }
     expect_equal(tree$height, expected$hc$height)
     expect_equal(tree$core, expected$coredist)
     # Merges at equal heights have another order there, which may move cells at a split.
@@ -107,6 +113,51 @@ test_that("a tree without a split is one population", {
   expect_true(all(attr(found, "outlier") >= 0 & attr(found, "outlier") < 1))
 })
 
+test_that("members leave where their branch has too few members", {
+  tree <- ghclust(clouds(40), "single", min_points = 4)
+  n <- length(tree$order)
+  nodes <- tree_nodes(tree$merge, rep(1L, n))
+  # For each leaf, the lowest height at which its cluster has enough members.
+  enough_at <- function(least) {
+    found <- rep(NA_real_, n)
+    for (height in unique(tree$height)) {
+      cluster <- gcutree(tree, h = height)
+      is_new <- is.na(found) & tabulate(cluster)[cluster] >= least
+      found[is_new] <- height
+    }
+    found
+  }
+  for (least in c(5, 12, 30)) {
+    left <- fall_off(1 / tree$height, nodes, least)[seq_len(n)]
+    expect_equal(1 / left, enough_at(least))
+  }
+  # Of clusters of at least 30 members, cells between them are not one.
+  expect_identical(attr(cut_populations(tree, min_members = 30), "k"), 2L)
+})
+
+test_that("strengths are those of the members found by density", {
+  x <- clouds()
+  tree <- ghclust(x, "single", min_points = 5)
+  found <- cut_populations(tree)
+  all <- cut_populations(tree, rest = "nearest", x = x, k = attr(found, "k"))
+  same <- cut_populations(tree, k = attr(found, "k"))
+  expect_identical(attr(all, "strength"), attr(same, "strength"))
+  expect_true(all(attr(all, "strength")[same == 0] == 0))
+  # A merged population has another largest core distance.
+  expect_null(attr(name_populations(found, c(one = 1, one = 2)), "strength"))
+  expect_identical(attr(name_populations(found, c(one = 1)), "strength"), attr(found, "strength"))
+})
+
+test_that("heights of any size have densities", {
+  x <- clouds(60)
+  plain <- cut_populations(ghclust(x, "single", metric = "manhattan", min_points = 6))
+  for (scale in c(2^-1020, 2^200)) {
+    tree <- ghclust(scale * x, "single", metric = "manhattan", min_points = 6)
+    found <- cut_populations(tree)
+    expect_identical(as.integer(found), as.integer(plain))
+  }
+})
+
 test_that("equal rows are the densest, and get no impossible scores", {
   x <- rbind(clouds(60), matrix(0, 20, 2))
   found <- cut_populations(ghclust(x, "single", min_points = 5))
@@ -128,6 +179,10 @@ test_that("what cannot be used is refused", {
   expect_error(ghclust(dist(x), "single", min_points = 2), "not a dist object",
                class = "gmhclust_error_input")
   expect_error(ghclust(x, "single", members = rep(1, 20), min_points = 2), "without `members`",
+               class = "gmhclust_error_input")
+  y <- x
+  y[3, 1] <- NA
+  expect_error(ghclust(y, "single", min_points = 2, missing = "pairwise"), "missing values",
                class = "gmhclust_error_input")
   for (min_points in list(0, 1.5, NA, "5", 1:2, -1)) {
     expect_error(ghclust(x, "single", min_points = min_points), "`min_points`",

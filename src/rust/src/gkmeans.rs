@@ -61,9 +61,9 @@ fn job_gkmeans(
             };
             let (partition, squares) = match extended {
                 Some(extended) => {
-                    let (found, squares) =
-                        squares::with_squares_about_means(values, columns, extended, work);
-                    (found?, Some(squares))
+                    let (partition, squares) =
+                        squares::with_squares_about_means(values, columns, extended, work)?;
+                    (partition, Some(squares))
                 }
                 None => (work()?, None),
             };
