@@ -7,8 +7,6 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::cluster::largest_on_threads;
-use super::frame::unit_of;
 use super::margin::Margin;
 use super::{CHUNK, CLUSTERS};
 use crate::error::Result;
@@ -65,12 +63,13 @@ impl<'a> Projection<'a> {
         PAYS_FROM * DIRECTIONS * (of_directions + n) <= n.saturating_mul(k)
     }
 
-    /// Projects all observations, on the threads of the calling pool.
+    /// Projects all observations, on the threads of the calling pool, in units of their
+    /// [`super::frame::unit_of`].
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
-    pub fn new(x: &'a Observations) -> Result<Self> {
-        let directions = Directions::new(x);
+    pub fn new(x: &'a Observations, unit: f64) -> Result<Self> {
+        let directions = Directions::new(x, unit);
         let empty = ProjectedChunk {
             coordinates: [[0.0; CHUNK]; DIRECTIONS],
             errors: [0.0; CHUNK],
@@ -179,11 +178,10 @@ struct Directions {
 
 impl Directions {
     /// Subspace iteration with the covariance of a sample.
-    fn new(x: &Observations) -> Self {
+    fn new(x: &Observations, unit: f64) -> Self {
         let (n, p) = x.dim();
         let step = n.div_ceil(SAMPLE);
         let sample: Vec<&[f64]> = (0..n).step_by(step).map(|i| x.row_slice(i)).collect();
-        let unit = unit_of(largest_on_threads(x));
         let origin: Vec<f64> = (0..p)
             .map(|k| sample.iter().map(|row| row[k]).sum::<f64>() / sample.len() as f64)
             .collect();
@@ -270,7 +268,9 @@ fn orthonormal(vectors: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kmeans::frame::unit_of;
     use crate::kmeans::margin::square;
+    use crate::magnitude::largest;
     use crate::testing::{draw, observations, Data, Random, DATA};
 
     /// The number of observations that bounds exclude from being nearer to a second center, as a
@@ -279,7 +279,7 @@ mod tests {
         let n = x.nrows();
         let to = |row: usize| move |i: usize| square(x.row_slice(i), x.row_slice(row));
         let (to_first, to_second) = (to(0), to(1));
-        let mut projection = Projection::new(x).unwrap();
+        let mut projection = Projection::new(x, unit_of(largest(x.values()))).unwrap();
         let first = projection.to_row(0);
         for i in 0..n {
             first.reached(&mut projection.chunks[i / CHUNK], i % CHUNK, to_first(i));

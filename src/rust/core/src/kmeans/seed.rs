@@ -45,21 +45,27 @@ struct Weights<'a> {
 /// rows.
 ///
 /// Takes O(n·k·p) time, in practice less by bounds in a few directions and by the triangle
-/// inequality, and O(n + k) memory. Works on the threads of the calling pool.
+/// inequality, and O(n + k) memory. Works on the threads of the calling pool. `unit` is that of the
+/// frame of `x` ([`super::frame::Frame::unit`]).
 ///
 /// # Errors
 /// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Interrupt` when the
 /// monitor says stop.
-pub fn seed(x: &Observations, uniforms: &[f64], monitor: &Monitor) -> Result<Array2<f64>> {
+pub fn seed(
+    x: &Observations,
+    unit: f64,
+    uniforms: &[f64],
+    monitor: &Monitor,
+) -> Result<Array2<f64>> {
     let projects = Projection::pays(x.nrows(), uniforms.len());
-    draw_rows(x, uniforms, projects, monitor)
+    draw_rows(x, projects.then_some(unit), uniforms, monitor)
 }
 
-/// As [`seed`]; `projects` says whether to exclude observations by projections.
+/// As [`seed`]; excludes observations by projections if the unit is given.
 fn draw_rows(
     x: &Observations,
+    unit: Option<f64>,
     uniforms: &[f64],
-    projects: bool,
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
     let n = x.nrows();
@@ -67,7 +73,7 @@ fn draw_rows(
         squares: memory::filled(WEIGHTS, n, f64::INFINITY)?,
         nearest: memory::filled(WEIGHTS, n, 0)?,
         sums: vec![0.0; n.div_ceil(CHUNK)],
-        projection: projects.then(|| Projection::new(x)).transpose()?,
+        projection: unit.map(|unit| Projection::new(x, unit)).transpose()?,
     };
     let mut rows = Vec::with_capacity(uniforms.len());
     for &uniform in uniforms {
@@ -240,6 +246,9 @@ fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kmeans::frame::unit_of;
+    use crate::magnitude::largest;
+    use crate::matrix::RowSlices;
     use crate::testing::{draw, Random, DATA};
 
     #[test]
@@ -249,8 +258,9 @@ mod tests {
             for (n, p, k) in [(300, 1, 40), (700, 5, 60), (500, 30, 40)] {
                 let x = draw(&mut random, data, n, p);
                 let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
-                let draws = |projects| draw_rows(&x, &uniforms, projects, &Monitor::default());
-                assert_eq!(draws(true), draws(false), "{n} x {p}, {data:?}");
+                let draws = |unit| draw_rows(&x, unit, &uniforms, &Monitor::default());
+                let unit = unit_of(largest(x.values()));
+                assert_eq!(draws(Some(unit)), draws(None), "{n} x {p}, {data:?}");
             }
         }
     }

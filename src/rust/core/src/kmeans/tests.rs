@@ -8,12 +8,17 @@ use super::seed::seed;
 use super::*;
 use crate::cpu::Cpu;
 use crate::error::Error;
+use crate::magnitude::largest;
 use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::testing::rows::Rows;
 use crate::testing::shrink::{cases, for_all, smaller, with_each, Shrink, Simpler};
 use crate::testing::{array, draw, observations, Data, Random};
+
+fn unit(x: &Observations) -> f64 {
+    frame::unit_of(largest(x.values()))
+}
 
 impl Shrink for LloydCase {
     fn simpler(&self) -> Simpler<Self> {
@@ -193,7 +198,7 @@ impl SeedCase {
         let (x, monitor) = (self.rows.observations(), Monitor::default());
         let seeds = [1, 2].map(|threads| {
             let cpu = Cpu::new(threads).unwrap();
-            cpu.install(|| seed(&x, &self.uniforms, &monitor))
+            cpu.install(|| seed(&x, unit(&x), &self.uniforms, &monitor))
         });
         assert_eq!(seeds[0], seeds[1]);
         // There may be too few distinct rows.
@@ -236,7 +241,7 @@ fn every_distinct_observation_can_be_drawn_and_no_more() {
     let x = observations(values.to_vec(), 6, 1);
     // The greatest uniforms leave the sum of weights at most at the target.
     for uniform in [0.0, 0.3, 1.0 - f64::EPSILON / 2.0, 1.0] {
-        let drawn = |k: usize| seed(&x, &vec![uniform; k], &Monitor::default());
+        let drawn = |k: usize| seed(&x, unit(&x), &vec![uniform; k], &Monitor::default());
         let mut three = drawn(3).unwrap().into_iter().collect::<Vec<f64>>();
         three.sort_by(f64::total_cmp);
         assert_eq!(three, [1.0, 2.0, 5.0]);

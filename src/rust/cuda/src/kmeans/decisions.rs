@@ -88,7 +88,7 @@ fn seeds_are_those_of_the_cpu() {
         let k = 1 + random.below(12).min(n - 1);
         let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         uniforms[k / 2] = [0.0, 1.0][case % 2];
-        let expected = seed::seed(&x, &uniforms, &Monitor::default());
+        let expected = seed::seed(&x, frame_of(&x).unit, &uniforms, &Monitor::default());
         assert_eq!(host_seed(&x, &uniforms), expected, "case {case}, {data:?}");
     }
 }

@@ -153,6 +153,7 @@ impl SeedingMemory {
 mod tests {
     use super::*;
     use crate::device::Device;
+    use gmhclust_core::kmeans::frame::Frame;
     use gmhclust_core::testing::{draw, Data, Random};
     use gmhclust_core::Cpu;
 
@@ -183,10 +184,12 @@ mod tests {
             uniforms[k / 2] = [0.0, 1.0][round % 2];
             let observations = DeviceObservations::new(&device, &x, &cpu, &monitor).unwrap();
             let drawn = observations.draw(&uniforms, &monitor);
+            let largest = x.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+            let unit = Frame::new(&x, largest).unit;
             // Grids may have too few distinct rows: then both return an error.
             assert_eq!(
                 drawn,
-                seed::seed(&x, &uniforms, &monitor),
+                seed::seed(&x, unit, &uniforms, &monitor),
                 "{round}, {data:?}"
             );
         }
