@@ -79,6 +79,39 @@ test_that("trees of data are those of their distances", {
   expect_identical(tree$dist.method, "pearson")
 })
 
+test_that("trees of mean correlations are those of hclust()", {
+  set.seed(12)
+  x <- matrix(rnorm(3000), 150, 20) + 2 * matrix(rnorm(100), 5)[sample(5, 150, TRUE), ]
+  x[7, ] <- 3 * x[5, ] # no distance
+  for (method in c("average", "mcquitty")) {
+    for (metric in c("pearson", "cosine")) {
+      tree <- ghclust(x, method, metric = metric)
+      expect_same_tree(tree, hclust(gdist(x, metric), method))
+      again <- ghclust(x, method, metric = metric, threads = 1)
+      expect_identical(as_computed(again), as_computed(tree))
+      # The magnitude of a correlation, or members, need the matrix.
+      expect_same_tree(
+        ghclust(x, method, metric = metric, absolute = TRUE),
+        hclust(gdist(x, metric, absolute = TRUE), method)
+      )
+      members <- sample(4, 150, replace = TRUE)
+      expect_same_tree(
+        ghclust(x, method, members, metric = metric), hclust(gdist(x, metric), method, members)
+      )
+    }
+    # Ranks of a few columns have many ties.
+    tree <- ghclust(x[, 1:6], method, metric = "spearman")
+    expect_true(check_hclust(tree))
+    fewer <- ghclust(x[, 1:6], method, metric = "spearman", threads = 1)
+    expect_identical(as_computed(fewer), as_computed(tree))
+    # Equal rows merge first, at 0.
+    twice <- ghclust(x[c(1:150, 21:60), ], method, metric = "pearson")
+    expect_identical(sum(twice$height == 0), 40L)
+    expect_equal(twice$height, hclust(gdist(x[c(1:150, 21:60), ], "pearson"), method)$height,
+                 tolerance = 1e-12)
+  }
+})
+
 test_that("trees of cells are those of fastcluster", {
   skip_if_not_installed("fastcluster")
   x <- as.matrix(lymphocytes()[1:3000, 1:14])

@@ -17,6 +17,8 @@ use crate::observations::Observations;
 enum MatrixFree {
     SpanningTree,
     Ward,
+    Average,
+    Mcquitty,
     Centroid,
     Median,
 }
@@ -29,6 +31,8 @@ impl MatrixFree {
             (Linkage::Single, _) => Some(Self::SpanningTree),
             _ if with_members => None,
             (Linkage::WardD2, Metric::Euclidean) => Some(Self::Ward),
+            (Linkage::Average, metric) if geometric::has_means(metric) => Some(Self::Average),
+            (Linkage::Mcquitty, metric) if geometric::has_means(metric) => Some(Self::Mcquitty),
             (Linkage::Centroid, Metric::Euclidean) => Some(Self::Centroid),
             (Linkage::Median, Metric::Euclidean) => Some(Self::Median),
             _ => None,
@@ -64,6 +68,8 @@ pub fn linkage(
     match MatrixFree::new(recurrence.linkage, &metric, members.is_some()) {
         Some(MatrixFree::SpanningTree) => spanning::single(&points()?, device, monitor),
         Some(MatrixFree::Ward) => geometric::ward(x, device, monitor),
+        Some(MatrixFree::Average) => geometric::average(points()?, device, monitor),
+        Some(MatrixFree::Mcquitty) => geometric::mcquitty(points()?, device, monitor),
         Some(MatrixFree::Centroid) => geometric::centroid(x, device, monitor),
         Some(MatrixFree::Median) => geometric::median(x, device, monitor),
         None => {

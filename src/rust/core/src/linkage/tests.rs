@@ -222,17 +222,29 @@ const WARD: Formula = |[a, b, c], [from_a, from_b, between]| {
 const CENTROID: Formula = |[a, b, _], [from_a, from_b, between]| {
     (a * from_a + b * from_b - a * b / (a + b) * between) / (a + b)
 };
+const AVERAGE: Formula = |[a, b, _], [from_a, from_b, _]| {
+    ((a * from_a.sqrt() + b * from_b.sqrt()) / (a + b)).powi(2)
+};
+const MCQUITTY: Formula = |_, [from_a, from_b, _]| (0.5 * (from_a.sqrt() + from_b.sqrt())).powi(2);
 const MEDIAN: Formula = |_, [from_a, from_b, between]| (from_a + from_b) / 2.0 - between / 4.0;
 
-/// The merges by a formula over all squared distances. `choose` selects each pair, given the
-/// squares and the slots of active clusters.
+/// The merges by a formula over all squared Euclidean distances. `choose` selects each pair, given
+/// the squares and the slots of active clusters.
 fn lance_williams(
     x: &Observations,
     formula: Formula,
+    choose: impl FnMut(&[Vec<f64>], &[usize]) -> (f64, usize, usize),
+) -> Vec<(f64, usize, usize)> {
+    lance_williams_of(&Points::new(Metric::Euclidean, x), formula, choose)
+}
+
+/// As [`lance_williams`], by the distances of points.
+fn lance_williams_of(
+    points: &Points,
+    formula: Formula,
     mut choose: impl FnMut(&[Vec<f64>], &[usize]) -> (f64, usize, usize),
 ) -> Vec<(f64, usize, usize)> {
-    let n = x.nrows();
-    let points = Points::new(Metric::Euclidean, x);
+    let n = points.rows();
     let mut squares: Vec<Vec<f64>> = (0..n)
         .map(|i| (0..n).map(|j| points.distance(i, j).powi(2)).collect())
         .collect();
@@ -256,11 +268,22 @@ fn lance_williams(
 
 /// Fails unless the merges are the same, and the heights are the same up to rounding.
 fn compare(found: &[(f64, usize, usize)], expected: &[(f64, usize, usize)], case: &str) {
+    compare_from(0.0, found, expected, case);
+}
+
+/// As [`compare`], where heights below `least` may differ as much as one of this height.
+fn compare_from(
+    least: f64,
+    found: &[(f64, usize, usize)],
+    expected: &[(f64, usize, usize)],
+    case: &str,
+) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
         let case = format!("{case}: {found:?} is not {expected:?}");
         assert_eq!((found.1, found.2), (expected.1, expected.2), "{case}");
-        assert!((found.0 / expected.0 - 1.0).abs() < 1e-12, "{case}");
+        let rounding = 1e-12 * expected.0.max(least);
+        assert!((found.0 - expected.0).abs() <= rounding, "{case}");
     }
 }
 
@@ -322,6 +345,78 @@ fn trees_of_centroids_are_those_of_lance_and_williams() {
         let expected = lance_williams(&x, MEDIAN, nearest_pair);
         compare(&merges_of(&median), &expected, "median");
     });
+}
+
+/// Average and McQuitty linkage, with their formulas.
+type OfMeans = (
+    fn(Points, &Cpu, &Monitor) -> crate::Result<Dendrogram>,
+    Formula,
+);
+const OF_MEANS: [OfMeans; 2] = [
+    (geometric::average, AVERAGE),
+    (geometric::mcquitty, MCQUITTY),
+];
+
+#[test]
+fn trees_of_mean_correlations_are_those_of_lance_and_williams() {
+    let cpus = [1, 2].map(|threads| Cpu::new(threads).unwrap());
+    let draw = |random: &mut Random, round: usize| {
+        let sorts = [Data::Plain, Data::Mixture, Data::Huge, Data::HeavyTails];
+        let n = 2 + random.below(if round % 10 == 0 { 250 } else { 50 });
+        let p = 6 + random.below(30);
+        Untied(Rows::of(&draw(random, sorts[round % sorts.len()], n, p)))
+    };
+    for_all(60, cases(draw), |Untied(rows)| {
+        let cpu = &cpus[rows.count() % 2];
+        let absolute = false;
+        for metric in [Metric::Pearson { absolute }, Metric::Cosine { absolute }] {
+            let points = Points::new(metric, &rows.observations());
+            for (link, formula) in OF_MEANS {
+                let tree = link(points.clone(), cpu, &Monitor::default()).unwrap();
+                let expected = lance_williams_of(&points, formula, nearest_pair);
+                compare_from(0.01, &merges_of(&tree), &expected, metric.name());
+            }
+        }
+    });
+}
+
+#[test]
+fn where_correlations_tie_one_of_the_nearest_pairs_merges() {
+    let mut random = Random::of(15);
+    let absolute = false;
+    let metrics = [
+        Metric::Pearson { absolute },
+        Metric::Spearman { absolute },
+        Metric::Cosine { absolute },
+    ];
+    for round in 0..24 {
+        let data = [Data::Plain, Data::Duplicates, Data::Counts, Data::Outliers][round % 4];
+        let p = 4 + round / 2;
+        let x = draw(&mut random, data, 20 + 6 * round, p);
+        let metric = metrics[round % 3];
+        let points = Points::new(metric, &x);
+        // Rows without a direction are refused.
+        let has_direction = |i: &u32| points.constant().binary_search(&(*i as usize)).is_err();
+        let rows: Vec<u32> = (0..points.rows() as u32).filter(has_direction).collect();
+        let points = points.select(&rows).unwrap();
+        for (link, formula) in OF_MEANS {
+            let trees = [1, 2].map(|threads| {
+                let cpu = Cpu::new(threads).unwrap();
+                link(points.clone(), &cpu, &Monitor::default()).unwrap()
+            });
+            assert_eq!(trees[0], trees[1]);
+            let merges = merges_of(&trees[0]);
+            let mut next = merges.iter();
+            lance_williams_of(&points, formula, |squares, live| {
+                let &(height, i, j) = next.next().expect("n - 1 merges");
+                let (least, ..) = nearest_pair(squares, live);
+                let case = format!("{round}: {height} is not {least}");
+                assert!((height - least).abs() <= 1e-12, "{case}");
+                assert!((squares[i][j].sqrt() - least).abs() <= 1e-12, "{case}");
+                (height, i, j)
+            });
+        }
+    }
 }
 
 #[test]

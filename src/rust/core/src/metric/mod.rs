@@ -12,6 +12,7 @@ pub mod form;
 mod pairwise;
 pub mod points;
 mod prepare;
+mod rows;
 #[cfg(test)]
 pub mod reference;
 #[cfg(test)]
@@ -19,5 +20,6 @@ mod tests;
 pub mod zero_over_zero;
 
 pub use catalogue::Metric;
-pub use points::{Points, DISTANCES_AT_ONCE};
+pub use points::Points;
+pub use rows::{distance_of_rows, distances_of_rows, DISTANCES_AT_ONCE};
 pub use zero_over_zero::ZeroOverZero;

@@ -1,18 +1,17 @@
 //! Observations prepared for one metric.
 
-use ndarray::Array2;
-use pulp::{Scalar, Simd, WithSimd};
+use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
 use super::catalogue::Metric;
 use super::form::{Form, WithForm};
 use super::pairwise::{self, Ordered};
 use super::prepare::{prepare, scale};
+use super::rows::{distance_of_rows, distances_of_rows, DISTANCES_AT_ONCE};
 use crate::error::Result;
 use crate::matrix::{self, RowSlices, STANDARD_LAYOUT};
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::simd::dispatch;
 
 /// Observations prepared for one metric. For the binary metric, values are 0 or 1. For Spearman's
 /// correlation, rows are ranked; for both correlations, centred; for both and the cosine, scaled to
@@ -33,10 +32,6 @@ pub struct Points {
     /// See [`Points::constant`].
     constant: Vec<usize>,
 }
-
-/// Number of distances that [`Points::distances`] computes at a time: enough independent sums to
-/// hide the latency of an addition, few enough to stay in registers. Only the time depends on it.
-pub const DISTANCES_AT_ONCE: usize = 8;
 
 impl Points {
     /// Points from finite observations, for tests.
@@ -122,6 +117,11 @@ impl Points {
     /// One observation, prepared.
     pub fn row(&self, row: usize) -> &[f64] {
         self.values.row_slice(row)
+    }
+
+    /// All observations, prepared, as a matrix.
+    pub fn view(&self) -> ArrayView2<'_, f64> {
+        self.values.view()
     }
 
     /// All observations, prepared, row by row.
@@ -222,7 +222,7 @@ impl WithForm for Pair<'_> {
 
     fn with_form<F: Form>(self, form: F) -> f64 {
         let (a, b) = (self.points.row(self.i), self.points.row(self.j));
-        dispatch(PairDistance { form, a, b })
+        distance_of_rows(form, a, b)
     }
 
     fn pairwise(self) -> f64 {
@@ -248,54 +248,10 @@ impl WithForm for Several<'_> {
 
     fn with_form<F: Form>(self, form: F) -> Self::Output {
         let a = self.points.row(self.i);
-        let others = self.others.map(|j| &self.points.row(j)[..a.len()]);
-        dispatch(SeveralDistances { form, a, others })
+        distances_of_rows(form, a, self.others.map(|j| self.points.row(j)))
     }
 
     fn pairwise(self) -> Self::Output {
         self.others.map(|j| self.points.distance(self.i, j))
-    }
-}
-
-/// As [`PairDistance`], between a row and several others.
-struct SeveralDistances<'a, F> {
-    form: F,
-    a: &'a [f64],
-    others: [&'a [f64]; DISTANCES_AT_ONCE],
-}
-
-impl<F: Form> WithSimd for SeveralDistances<'_, F> {
-    type Output = [f64; DISTANCES_AT_ONCE];
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
-        let mut states = [self.form.start(Scalar); DISTANCES_AT_ONCE];
-        for (k, &a) in self.a.iter().enumerate() {
-            for (state, other) in states.iter_mut().zip(&self.others) {
-                *state = self.form.add(Scalar, *state, a, other[k]);
-            }
-        }
-        states.map(|state| self.form.finish(Scalar, state))
-    }
-}
-
-/// A kernel that computes the distance of two prepared rows. It uses no vectors, but `mul_add` is
-/// an instruction only in dispatched code.
-struct PairDistance<'a, F> {
-    form: F,
-    a: &'a [f64],
-    b: &'a [f64],
-}
-
-impl<F: Form> WithSimd for PairDistance<'_, F> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> f64 {
-        let mut state = self.form.start(Scalar);
-        for (&a, &b) in self.a.iter().zip(self.b) {
-            state = self.form.add(Scalar, state, a, b);
-        }
-        self.form.finish(Scalar, state)
     }
 }

@@ -29,7 +29,7 @@ pub type BlockSink<'a> = dyn FnMut(&NeighbourLists) -> Result<()> + Send + 'a;
 pub const MOST_LISTED: usize = 1 << 21;
 
 /// References on a device, ready for searches.
-pub trait Neighbours: Send {
+pub trait Neighbours: Send + Sync {
     /// Answers a request.
     ///
     /// # Errors
@@ -56,18 +56,15 @@ pub trait Neighbours: Send {
         Ok(())
     }
 
-    /// The exact distances of pairs of a query and a reference.
-    ///
-    /// # Errors
-    /// As [`Neighbours::nearest`].
-    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
+    /// Writes the exact distances of a query from these references to `distances`.
+    fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]);
 
-    /// Merges two of [`Space::Clusters`] into the lower slot. The higher slot then is empty, and
-    /// neither a query nor a reference.
+    /// Merges pairs of [`Space::Clusters`], each into the lower slot. The higher slot then is
+    /// empty, and neither a query nor a reference. No slot may be in two pairs.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`].
-    fn merge(&mut self, lower: u32, higher: u32) -> Result<()>;
+    fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()>;
 
     /// Number of queries that keep the device busy for a fraction of a second.
     fn batch(&self) -> usize;

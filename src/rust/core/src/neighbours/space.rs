@@ -1,8 +1,8 @@
 //! The queries and references of a search, and the check for rows without a distance.
 
+use super::clusters::MeanLinkage;
 use crate::error::{Error, Result};
 use crate::metric::{Metric, Points, ZeroOverZero};
-use crate::observations::Observations;
 
 /// The queries and references of a search.
 #[derive(Debug, Clone, Copy)]
@@ -13,10 +13,15 @@ pub enum Space<'a> {
         points: &'a Points,
         references: usize,
     },
-    /// One cluster for each of these observations, at the distances of
-    /// [`Centroids`](super::Centroids). Clusters can be
+    /// One cluster for each of these points, at the distances of
+    /// [`Clusters`](super::Clusters). Clusters can be
     /// [merged](super::Neighbours::merge).
-    Clusters(&'a Observations),
+    Clusters {
+        points: &'a Points,
+        /// By point, the number of observations that are equal to it.
+        sizes: &'a [f64],
+        linkage: MeanLinkage,
+    },
 }
 
 impl Space<'_> {

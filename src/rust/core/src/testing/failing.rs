@@ -85,12 +85,12 @@ impl Neighbours for FailingNeighbours<'_> {
         self.neighbours.nearest(request)
     }
 
-    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
-        self.neighbours.distances(pairs)
+    fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]) {
+        self.neighbours.distances(query, references, distances);
     }
 
-    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
-        self.neighbours.merge(lower, higher)
+    fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
+        self.neighbours.merge(pairs)
     }
 
     fn batch(&self) -> usize {

@@ -103,7 +103,7 @@ impl<'a> CudaNeighbours<'a> {
         let (devices, whole) = match space {
             Space::Points { .. } => (devices.to_vec(), false),
             // Requests are small, and every merge would have to be sent to every device.
-            Space::Clusters(_) => (devices[..1].to_vec(), true),
+            Space::Clusters { .. } => (devices[..1].to_vec(), true),
         };
         let numbers = devices.iter().map(|device| device.index()).collect();
         let make = move |number, frame: &RowFrame, rows: &Arc<Rows>, references| {
@@ -133,7 +133,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     ) -> Result<Option<Self>> {
         let others = match space {
             Space::Points { points, references } => references as u32..points.rows() as u32,
-            Space::Clusters(_) => 0..0,
+            Space::Clusters { .. } => 0..0,
         };
         let host = CpuNeighbours::new(space, monitor)?;
         let Some(frame) = host.frame().cloned() else {
@@ -379,14 +379,15 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
         }
     }
 
-    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
-        self.host.distances(pairs)
+    fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]) {
+        self.host.distances(query, references, distances);
     }
 
-    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
-        self.host.merge(lower, higher)?;
-        self.positions.gone += 1;
-        self.changed.extend([lower, higher]);
+    fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
+        self.host.merge(pairs)?;
+        self.positions.gone += pairs.len();
+        let slots = pairs.iter().flat_map(|&(lower, higher)| [lower, higher]);
+        self.changed.extend(slots);
         Ok(())
     }
 

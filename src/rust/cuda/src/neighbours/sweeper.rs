@@ -14,7 +14,7 @@ use super::rows::Rows;
 use super::work_queue::Worker;
 
 /// A sweeper of all references: a device, or a test double.
-pub trait Sweeper: Worker {
+pub trait Sweeper: Worker + Sync {
     /// Sweeps all references for a batch of a request's queries and keeps `capacity` candidates of
     /// each query. `groups` are the groups of the references, by position.
     ///

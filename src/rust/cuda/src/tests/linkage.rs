@@ -21,6 +21,17 @@ fn the_gpu_has_the_bits_of_the_cpu() {
         let x = draw(&mut random, data, n, p);
         let ward = |on: &dyn NeighbourDevice| geometric::ward(&x, on, &Monitor::default());
         assert!(ward(&cuda) == ward(&cpu), "Ward, {data:?}");
+        let points = Points::new(Metric::Cosine { absolute: false }, &x);
+        if points.constant().is_empty() {
+            let average = |on: &dyn NeighbourDevice| {
+                geometric::average(points.clone(), on, &Monitor::default())
+            };
+            assert!(average(&cuda) == average(&cpu), "average, {data:?}");
+            let mcquitty = |on: &dyn NeighbourDevice| {
+                geometric::mcquitty(points.clone(), on, &Monitor::default())
+            };
+            assert!(mcquitty(&cuda) == mcquitty(&cpu), "mcquitty, {data:?}");
+        }
         for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
             let points = Points::new(metric, &x);
             let tree = |on: &dyn NeighbourDevice| spanning::tree(&points, on, &Monitor::default());

@@ -1,6 +1,6 @@
 //! Observations around the origin.
 
-use ndarray::Array1;
+use ndarray::{Array1, Array2};
 
 use crate::error::Result;
 use crate::magnitude::check_magnitude;
@@ -11,10 +11,10 @@ use crate::observations::Observations;
 ///
 /// # Errors
 /// `Error::Input` if powers of distances overflow; `Error::Memory`.
-pub fn centred(x: &Observations) -> Result<Observations> {
+pub fn centred(x: &Observations) -> Result<Array2<f64>> {
     check_magnitude(x)?;
     let middle = Array1::from(middle(x.values(), x.ncols()));
     let mut centred = matrix::stacked(&[x.view()], x.ncols())?;
     centred -= &middle;
-    Observations::new(centred)
+    Ok(centred)
 }

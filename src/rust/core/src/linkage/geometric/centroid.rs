@@ -45,7 +45,7 @@ fn by_centres(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    let x = centred(x)?;
+    let x = Observations::new(centred(x)?)?;
     let merges = device.agglomerate(&[Problem::of_centroids(&x, union)], monitor)?;
     tree(x.nrows(), &merges[0])
 }

@@ -1,10 +1,11 @@
-//! Linkages that are defined by centroids, from points, without a matrix of distances.
+//! Linkages of points whose distances of clusters follow from the clusters' means, without a matrix
+//! of distances.
 
 mod centred;
 mod centroid;
+mod means;
 mod near_clusters;
-mod ward;
-mod ward_merges;
+mod reciprocal_merges;
 
 pub use centroid::{centroid, median};
-pub use ward::ward;
+pub use means::{average, has_means, mcquitty, ward};

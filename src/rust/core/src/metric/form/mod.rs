@@ -26,4 +26,4 @@ pub use correlation::CorrelationOfCommon;
 pub use definition::{Form, WithForm};
 pub use lanes::{one_minus, NA};
 pub use maximum::Maximum;
-pub use sum::{Magnitude, Power, Square, Sum, Term};
+pub use sum::{Magnitude, Power, Square, Sum, SumOfSquares, Term};

@@ -31,6 +31,22 @@ impl Term for Square {
     }
 }
 
+/// d², without the root at the end.
+#[derive(Debug, Clone, Copy)]
+pub struct SumOfSquares;
+
+impl Term for SumOfSquares {
+    #[inline(always)]
+    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
+        simd.mul_f64s(difference, difference)
+    }
+
+    #[inline(always)]
+    fn epilog<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
+        sum
+    }
+}
+
 /// Manhattan: |d|.
 #[derive(Debug, Clone, Copy)]
 pub struct Magnitude;

@@ -7,7 +7,7 @@ use super::search_space::SearchSpace;
 use super::top_k::TopK;
 use crate::distances::cpu::{distances_of_tile, LANES, REGISTERS, TILE_COLUMNS};
 use crate::error::Result;
-use crate::metric::form::{Form, Sum, Term, WithForm};
+use crate::metric::form::{Form, WithForm};
 use crate::monitor::Monitor;
 use crate::neighbours::request::{Except, NeighbourRequest};
 use crate::roster::{Roster, GONE};
@@ -46,27 +46,7 @@ pub fn search(
     };
     match space {
         SearchSpace::Points(points, _) => points.with_form(search),
-        SearchSpace::Clusters(_) => search.with_form(Sum::<SumOfSquares, false> {
-            term: SumOfSquares,
-            columns: space.columns() as f64,
-        }),
-    }
-}
-
-/// A sum of squares without its root: [`Centroids`](crate::neighbours::Centroids) compute distances
-/// from it.
-#[derive(Debug, Clone, Copy)]
-struct SumOfSquares;
-
-impl Term for SumOfSquares {
-    #[inline(always)]
-    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
-        simd.mul_f64s(difference, difference)
-    }
-
-    #[inline(always)]
-    fn epilog<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
-        sum
+        SearchSpace::Clusters(clusters) => search.with_form(clusters.form()),
     }
 }
 
@@ -151,12 +131,12 @@ impl SearchSpace<'_> {
         references: &[u32; LANES],
         distances: &mut [f64; LANES],
     ) {
-        let SearchSpace::Clusters(centroids) = self else {
+        let SearchSpace::Clusters(clusters) = self else {
             return;
         };
         for (distance, &reference) in distances.iter_mut().zip(references) {
             if reference != GONE {
-                *distance = centroids.distance_of(query as usize, reference as usize, *distance);
+                *distance = clusters.distance_of(query as usize, reference as usize, *distance);
             }
         }
     }

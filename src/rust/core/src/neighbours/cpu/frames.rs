@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::search_space::SearchSpace;
 use crate::matrix::middle;
 use crate::metric::Metric;
+use crate::neighbours::clusters::MeanLinkage;
 use crate::neighbours::single::RowFrame;
 
 /// Number of columns from which on Euclidean distances are screened by products first, which takes
@@ -18,7 +19,7 @@ pub fn frames(space: &SearchSpace) -> Vec<RowFrame> {
     let columns = space.columns();
     let (metric, values) = match space {
         SearchSpace::Points(points, _) => (*points.metric(), points.values()),
-        SearchSpace::Clusters(centroids) => (Metric::Euclidean, centroids.values()),
+        SearchSpace::Clusters(clusters) => (metric_of(clusters.linkage()), clusters.values()),
     };
     let around = |new: fn(Vec<f64>, f64) -> RowFrame| {
         let center = middle(values, columns);
@@ -44,6 +45,16 @@ pub fn frames(space: &SearchSpace) -> Vec<RowFrame> {
         | Metric::Spearman { absolute }
         | Metric::Cosine { absolute } => vec![RowFrame::products(columns, absolute)],
         _ => Vec::new(),
+    }
+}
+
+/// The metric whose frames bound the distances of a linkage, given the sizes of clusters.
+fn metric_of(linkage: MeanLinkage) -> Metric {
+    match linkage {
+        MeanLinkage::Ward => Metric::Euclidean,
+        // For rows of unit length, the distance is one minus the product of the means, whose
+        // lengths are at most 1.
+        MeanLinkage::Average | MeanLinkage::Mcquitty => Metric::Cosine { absolute: false },
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::metric::DISTANCES_AT_ONCE;
 use crate::monitor::Monitor;
-use crate::neighbours::centroids::Centroids;
+use crate::neighbours::clusters::Clusters;
 use crate::neighbours::device::Neighbours;
 use crate::neighbours::lists::NeighbourLists;
 use crate::neighbours::request::{Except, NeighbourRequest};
@@ -78,7 +78,11 @@ impl<'a> CpuNeighbours<'a> {
     pub fn new(space: Space<'a>, monitor: &'a Monitor) -> Result<Self> {
         let space = match space {
             Space::Points { points, references } => SearchSpace::Points(points, references),
-            Space::Clusters(x) => SearchSpace::Clusters(Centroids::new(x)?),
+            Space::Clusters {
+                points,
+                sizes,
+                linkage,
+            } => SearchSpace::Clusters(Clusters::new(points, sizes, linkage)?),
         };
         let mut roster = Roster::new(space.references());
         for index in 0..space.references() as u32 {
@@ -389,29 +393,28 @@ impl Neighbours for CpuNeighbours<'_> {
         Ok(nearest)
     }
 
-    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
-        let space = &self.space;
-        let distance = |&(i, j): &(u32, u32)| space.distance(i as usize, j as usize);
-        if pairs.len() * space.columns() < PARALLEL_COORDINATES {
-            return Ok(pairs.iter().map(distance).collect());
+    fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]) {
+        let parts = distances.chunks_mut(DISTANCES_AT_ONCE);
+        for (to, references) in parts.zip(references.chunks(DISTANCES_AT_ONCE)) {
+            let some = self.space.distances(query as usize, references);
+            to.copy_from_slice(&some[..to.len()]);
         }
-        Ok(pairs.par_iter().map(distance).collect())
     }
 
-    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
-        let SearchSpace::Clusters(centroids) = &mut self.space else {
+    fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
+        let SearchSpace::Clusters(clusters) = &mut self.space else {
             unreachable!("only clusters are merged");
         };
-        centroids.merge(lower as usize, higher as usize);
-        let stays = self.roster.position(lower);
-        let goes = self.roster.remove(higher);
-        let (row, size) = (
-            centroids.row(lower as usize),
-            centroids.size(lower as usize),
-        );
-        for screen in &mut self.screens {
-            screen.blocks.replace(&screen.frame, stays, row, size);
-            screen.blocks.remove(goes);
+        clusters.merge(pairs);
+        for &(lower, higher) in pairs {
+            let stays = self.roster.position(lower);
+            let goes = self.roster.remove(higher);
+            let slot = lower as usize;
+            for screen in &mut self.screens {
+                let (row, size) = (clusters.row(slot), clusters.size(slot));
+                screen.blocks.replace(&screen.frame, stays, row, size);
+                screen.blocks.remove(goes);
+            }
         }
         if self.roster.is_sparse() {
             let kept = self.roster.compact();

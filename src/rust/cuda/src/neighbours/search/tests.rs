@@ -279,6 +279,11 @@ fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
         assert!(tree(&fakes) == tree(&cpu), "{case}");
         let ward = |device: &dyn NeighbourDevice| geometric::ward(&x, device, &monitor);
         assert!(ward(&fakes) == ward(&cpu), "{case}");
+        if geometric::has_means(&metric) && points.constant().is_empty() {
+            let average =
+                |device: &dyn NeighbourDevice| geometric::average(points.clone(), device, &monitor);
+            assert!(average(&fakes) == average(&cpu), "{case}");
+        }
     }
 }
 

@@ -1,0 +1,350 @@
+//! Merges of clusters by reciprocal nearest neighbours, without a matrix of distances.
+//!
+//! In every round, all pairs of reciprocal nearest neighbours merge. The linkages are reducible: a
+//! union is never nearer to a cluster than the nearer of its parts. So reciprocal pairs stay
+//! reciprocal until they merge, and the result is the tree that merging the nearest of all pairs
+//! each time would give.
+//!
+//! The same property saves most searches. A search finds a few nearest clusters of a cluster, and a
+//! lower bound on the distances of all others. The bound stays valid for every cluster that
+//! contains none of the clusters found. Unions inherit the bounds of their parts
+//! ([`bound_of_union`]).
+
+use rayon::prelude::*;
+
+use super::near_clusters::{bound_of_union, NearClusters, WANTED};
+use crate::error::Result;
+use crate::matrix::bounding_box;
+use crate::memory;
+use crate::merge::Merge;
+use crate::metric::Points;
+use crate::monitor::Monitor;
+use crate::neighbours::{Except, MeanLinkage, NeighbourRequest, Neighbours};
+
+/// Number of clusters per task of a thread. Only the time depends on it.
+const CLUSTERS_PER_TASK: usize = 64;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// The start of memory errors: what needs the memory.
+const CLUSTERS: &str = "the clusters of a linkage need";
+
+/// The merges so far, and the remaining clusters.
+pub struct ReciprocalMerges<'a> {
+    linkage: MeanLinkage,
+    neighbours: &'a mut dyn Neighbours,
+    monitor: &'a Monitor,
+    /// Number of members, by slot; 0 for an empty slot.
+    sizes: Vec<f64>,
+    /// By empty slot: the slot that its cluster was merged into.
+    merged_into: Vec<u32>,
+    near: Vec<NearClusters>,
+    /// The nearest cluster and its distance, by slot.
+    nearest: Vec<(f64, u32)>,
+    followers: Followers,
+    /// The most that rounding changes in a round: see [`ReciprocalMerges::rounding`].
+    rounding: f64,
+    rounds: f64,
+    merges: Vec<Merge>,
+}
+
+/// A cluster whose nearest cluster is not known, and the slot of the cluster that was merged into
+/// it in this round, if any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Changed {
+    slot: u32,
+    part: u32,
+}
+
+/// What is known of a changed cluster after a look at its near clusters.
+struct Settled {
+    slot: u32,
+    near: NearClusters,
+    /// `None` if a search has to find it.
+    nearest: Option<(f64, u32)>,
+}
+
+impl<'a> ReciprocalMerges<'a> {
+    /// The state with one cluster of `neighbours` for each of these points, given their sizes and
+    /// the clusters near them. Rows are centred, for Ward's linkage, or of unit length.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn new(
+        points: &Points,
+        sizes: &[f64],
+        linkage: MeanLinkage,
+        near: Vec<NearClusters>,
+        neighbours: &'a mut dyn Neighbours,
+        monitor: &'a Monitor,
+    ) -> Result<Self> {
+        let n = points.rows();
+        let scale = match linkage {
+            MeanLinkage::Ward => diagonal(points),
+            MeanLinkage::Average | MeanLinkage::Mcquitty => 1.0 + points.columns() as f64,
+        };
+        Ok(Self {
+            linkage,
+            neighbours,
+            monitor,
+            sizes: memory::collected(CLUSTERS, sizes.iter().copied())?,
+            merged_into: memory::collected(CLUSTERS, 0..n as u32)?,
+            near,
+            nearest: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
+            followers: Followers::new(n)?,
+            rounding: 8.0 * f64::EPSILON * scale,
+            rounds: 1.0,
+            merges: memory::room(CLUSTERS, n - 1)?,
+        })
+    }
+
+    /// Number of remaining clusters.
+    fn clusters(&self) -> usize {
+        self.sizes.len() - self.merges.len()
+    }
+
+    /// Merges all clusters to one. Returns the merges, each after the merges of its parts.
+    ///
+    /// # Errors
+    /// The errors of the device, and `Error::Interrupt` when the monitor says stop.
+    pub fn all(mut self) -> Result<Vec<Merge>> {
+        let mut changed = self.remaining();
+        self.settle(&changed)?;
+        while self.clusters() > 1 {
+            self.monitor.check()?;
+            let pairs = self.reciprocal(&changed);
+            if pairs.is_empty() {
+                // If distances tie, a new cluster may be as near as a known nearest neighbour, and
+                // nearest neighbours may form a cycle. After a search for all clusters, the first
+                // of the nearest pairs is reciprocal.
+                changed = self.remaining();
+                self.followers.clear();
+                let all: Vec<u32> = changed.iter().map(|changed| changed.slot).collect();
+                self.search(&all)?;
+                continue;
+            }
+            changed = self.merge(&pairs)?;
+            self.monitor.advance(pairs.len() as u64);
+            self.rounds += 1.0;
+            self.settle(&changed)?;
+        }
+        Ok(self.merges)
+    }
+
+    /// All clusters, as if nothing were known of them.
+    fn remaining(&self) -> Vec<Changed> {
+        let slots = 0..self.sizes.len() as u32;
+        slots
+            .filter(|&slot| self.sizes[slot as usize] > 0.0)
+            .map(|slot| Changed { slot, part: NONE })
+            .collect()
+    }
+
+    /// The pairs of reciprocal nearest neighbours with at least one cluster among `changed`, sorted.
+    fn reciprocal(&self, changed: &[Changed]) -> Vec<(u32, u32)> {
+        let nearest = |slot: u32| self.nearest[slot as usize].1;
+        let mut pairs: Vec<(u32, u32)> = changed
+            .par_iter()
+            .with_min_len(CLUSTERS_PER_TASK)
+            .map(|changed| (changed.slot, nearest(changed.slot)))
+            .filter(|&(slot, other)| nearest(other) == slot)
+            .map(|(slot, other)| (slot.min(other), slot.max(other)))
+            .collect();
+        pairs.par_sort_unstable();
+        pairs.dedup();
+        pairs
+    }
+
+    /// Merges pairs of clusters, each into the lower slot. Returns, sorted, the clusters whose
+    /// nearest cluster is no longer known.
+    fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<Changed>> {
+        self.neighbours.merge(pairs)?;
+        let mut changed = Vec::with_capacity(2 * pairs.len());
+        for &(lower, higher) in pairs {
+            let (a, b) = (lower as usize, higher as usize);
+            let (height, _) = self.nearest[a];
+            let bounds = [a, b].map(|slot| self.near[slot].lower_bound);
+            let sizes = [a, b].map(|slot| self.sizes[slot]);
+            self.near[a].lower_bound = bound_of_union(self.linkage, bounds, sizes, height);
+            self.sizes[a] += self.sizes[b];
+            self.sizes[b] = 0.0;
+            self.merged_into[b] = lower;
+            self.merges.push(Merge {
+                lower,
+                higher,
+                height,
+            });
+            changed.push(Changed {
+                slot: lower,
+                part: higher,
+            });
+        }
+        for &(lower, higher) in pairs {
+            for slot in [lower, higher] {
+                for follower in self.followers.take(slot) {
+                    // The two of a pair follow each other.
+                    let is_other = follower == lower || follower == higher;
+                    if !is_other && self.sizes[follower as usize] > 0.0 {
+                        changed.push(Changed {
+                            slot: follower,
+                            part: NONE,
+                        });
+                    }
+                }
+            }
+        }
+        changed.par_sort_unstable();
+        Ok(changed)
+    }
+
+    /// Finds the nearest cluster of each of `changed`, without a search if the near clusters
+    /// suffice.
+    fn settle(&mut self, changed: &[Changed]) -> Result<()> {
+        let settled: Vec<Settled> = changed
+            .par_iter()
+            .with_min_len(CLUSTERS_PER_TASK)
+            .map(|&changed| self.settled(changed))
+            .collect();
+        let mut to_search = Vec::new();
+        for settled in settled {
+            self.near[settled.slot as usize] = settled.near;
+            match settled.nearest {
+                Some(nearest) => self.set_nearest(settled.slot, nearest),
+                None => to_search.push(settled.slot),
+            }
+        }
+        self.search(&to_search)
+    }
+
+    /// A look at the near clusters of a changed cluster.
+    fn settled(&self, changed: Changed) -> Settled {
+        let Changed { slot, part } = changed;
+        let near = self.near[slot as usize];
+        let of_part = if part == NONE {
+            &[]
+        } else {
+            self.near[part as usize].found()
+        };
+        let found = near.found().iter().chain(of_part);
+        let mut others: Vec<u32> = found.map(|&other| self.current_slot(other)).collect();
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|&other| other != slot);
+        let mut distances = vec![0.0; others.len()];
+        self.neighbours.distances(slot, &others, &mut distances);
+        let mut sorted: Vec<(f64, u32)> = distances.into_iter().zip(others).collect();
+        sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let near = near.with(&sorted, near.lower_bound);
+        let lower_bound = near.lower_bound * (1.0 - 1e-10) - self.rounding(slot);
+        let nearest = sorted.first().copied();
+        Settled {
+            slot,
+            near,
+            nearest: nearest.filter(|&(distance, _)| distance < lower_bound),
+        }
+    }
+
+    /// An upper bound on the change of a cluster's distances by rounding, since the search that
+    /// gave the bound. By this much a distance of single observations changes in a round, if their
+    /// coordinates are rounded once; Ward's distances grow with the roots of sizes.
+    fn rounding(&self, slot: u32) -> f64 {
+        let of_all_rounds = self.rounding * self.rounds;
+        match self.linkage {
+            MeanLinkage::Ward => of_all_rounds * (2.0 * self.sizes[slot as usize]).sqrt(),
+            MeanLinkage::Average | MeanLinkage::Mcquitty => of_all_rounds,
+        }
+    }
+
+    /// The current slot of the cluster that was in `slot`.
+    fn current_slot(&self, mut slot: u32) -> u32 {
+        while self.merged_into[slot as usize] != slot {
+            slot = self.merged_into[slot as usize];
+        }
+        slot
+    }
+
+    /// Records the nearest cluster of a slot, and its follower.
+    fn set_nearest(&mut self, slot: u32, nearest: (f64, u32)) {
+        self.nearest[slot as usize] = nearest;
+        self.followers.add(nearest.1, slot);
+    }
+
+    /// Searches for the nearest clusters of each of `slots`.
+    fn search(&mut self, slots: &[u32]) -> Result<()> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let request = NeighbourRequest {
+            queries: slots,
+            wanted: WANTED,
+            limits: None,
+            except: Except::Itself,
+        };
+        let Self {
+            neighbours,
+            near,
+            nearest,
+            followers,
+            ..
+        } = self;
+        let mut searched = slots.iter();
+        neighbours.nearest_in_blocks(&request, &mut |lists| {
+            for (list, &slot) in lists.iter().zip(&mut searched) {
+                near[slot as usize] = NearClusters::nearest(list);
+                // If there is none, this is the last cluster.
+                if let Some(&first) = list.first() {
+                    nearest[slot as usize] = first;
+                    followers.add(first.1, slot);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The length of the diagonal of the points' bounding box.
+fn diagonal(points: &Points) -> f64 {
+    let rows = points.values().chunks_exact(points.columns());
+    let (least, greatest) = bounding_box(rows, points.columns());
+    let spans = least.iter().zip(&greatest).map(|(l, g)| g - l);
+    spans.map(|span| span * span).sum::<f64>().sqrt()
+}
+
+/// By slot, the slots that have it as their nearest. A slot follows one other at most.
+struct Followers {
+    /// By slot, its first follower.
+    first: Vec<u32>,
+    /// By slot, the next follower of the slot that it follows.
+    next: Vec<u32>,
+}
+
+impl Followers {
+    /// No followers of `n` slots.
+    fn new(n: usize) -> Result<Self> {
+        Ok(Self {
+            first: memory::filled(CLUSTERS, n, NONE)?,
+            next: memory::filled(CLUSTERS, n, NONE)?,
+        })
+    }
+
+    /// Adds a slot that follows no other.
+    fn add(&mut self, of: u32, follower: u32) {
+        self.next[follower as usize] = std::mem::replace(&mut self.first[of as usize], follower);
+    }
+
+    /// Removes the followers of a slot.
+    fn take(&mut self, of: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut next = std::mem::replace(&mut self.first[of as usize], NONE);
+        std::iter::from_fn(move || {
+            let follower = next;
+            next = *self.next.get(follower as usize)?;
+            Some(follower)
+        })
+    }
+
+    /// Removes all followers.
+    fn clear(&mut self) {
+        self.first.fill(NONE);
+    }
+}

@@ -1,0 +1,176 @@
+//! Clusters at the distances of a linkage that needs only their means.
+
+use ndarray::Array2;
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::matrix::{self, RowSlices};
+use crate::memory;
+use crate::metric::form::{Sum, SumOfSquares};
+use crate::metric::{distance_of_rows, distances_of_rows, Points, DISTANCES_AT_ONCE};
+
+/// Number of pairs of clusters whose unions are computed at a time. Only memory depends on it.
+const UNIONS_AT_A_TIME: usize = 1 << 12;
+
+/// A linkage whose distances depend only on two numbers and the mean of each cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeanLinkage {
+    /// √(2ab/(a+b))·‖α−β‖ for sizes a, b and means α, β: the root of twice the sum of squares that
+    /// merging them adds (Ward 1963, as in the heights of `hclust(method = "ward.D2")`).
+    Ward,
+    /// The mean of ½‖x−y‖² over the pairs of a member x of one cluster and a member y of the other,
+    /// which is ½‖α−β‖² + v(A) + v(B): v(A) is half the mean square of the distances between the
+    /// members of A and their mean. For rows of unit length, ½‖x−y‖² is one minus their cosine.
+    Average,
+    /// As [`MeanLinkage::Average`], but in means each of the two parts of a cluster has the weight
+    /// ½.
+    Mcquitty,
+}
+
+impl MeanLinkage {
+    /// The weight of the second of two clusters of these sizes in their union.
+    fn share(self, [a, b]: [f64; 2]) -> f64 {
+        match self {
+            Self::Ward | Self::Average => b / (a + b),
+            Self::Mcquitty => 0.5,
+        }
+    }
+}
+
+/// Clusters by mean and size, in slots.
+#[derive(Debug, Clone)]
+pub struct Clusters {
+    linkage: MeanLinkage,
+    /// A row for each slot.
+    means: Array2<f64>,
+    /// By slot: number of members, 0 for an empty slot.
+    sizes: Vec<f64>,
+    /// By slot: v of [`MeanLinkage::Average`]; not used for Ward's linkage.
+    variances: Vec<f64>,
+}
+
+/// The union of two clusters.
+struct Union {
+    mean: Vec<f64>,
+    variance: f64,
+}
+
+impl Clusters {
+    /// One cluster for each point; `sizes` are the numbers of observations that are equal to it.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn new(points: &Points, sizes: &[f64], linkage: MeanLinkage) -> Result<Self> {
+        Ok(Self {
+            linkage,
+            means: matrix::stacked_on_threads(&[points.view()], points.columns())?,
+            sizes: memory::collected(memory::OBSERVATIONS, sizes.iter().copied())?,
+            variances: memory::zeros(memory::OBSERVATIONS, sizes.len())?,
+        })
+    }
+
+    /// The linkage of the distances.
+    pub fn linkage(&self) -> MeanLinkage {
+        self.linkage
+    }
+
+    /// Number of slots, empty ones included.
+    pub fn slots(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Number of coordinates.
+    pub fn columns(&self) -> usize {
+        self.means.ncols()
+    }
+
+    /// The mean of a slot's cluster.
+    pub fn row(&self, slot: usize) -> &[f64] {
+        self.means.row_slice(slot)
+    }
+
+    /// All means, slot by slot.
+    pub fn values(&self) -> &[f64] {
+        self.means.values()
+    }
+
+    /// Number of members of a slot's cluster, 0 for an empty slot.
+    pub fn size(&self, slot: usize) -> f64 {
+        self.sizes[slot]
+    }
+
+    /// The form whose value [`Clusters::distance_of`] turns into a distance.
+    pub fn form(&self) -> Sum<SumOfSquares, false> {
+        Sum {
+            term: SumOfSquares,
+            columns: self.columns() as f64,
+        }
+    }
+
+    /// The distance of two clusters: the same bits in either order, on any device. O(p) time.
+    pub fn distance(&self, i: usize, j: usize) -> f64 {
+        let square = distance_of_rows(self.form(), self.row(i), self.row(j));
+        self.distance_of(i, j, square)
+    }
+
+    /// The distances of a cluster from some others, in little more time than one.
+    pub fn distances(
+        &self,
+        i: usize,
+        others: &[usize; DISTANCES_AT_ONCE],
+    ) -> [f64; DISTANCES_AT_ONCE] {
+        let rows = others.map(|j| self.row(j));
+        let mut distances = distances_of_rows(self.form(), self.row(i), rows);
+        for (distance, &j) in distances.iter_mut().zip(others) {
+            *distance = self.distance_of(i, j, *distance);
+        }
+        distances
+    }
+
+    /// The distance of two clusters, given the sum of squares between their means.
+    #[inline(always)]
+    pub fn distance_of(&self, i: usize, j: usize, square: f64) -> f64 {
+        match self.linkage {
+            MeanLinkage::Ward => {
+                let (a, b) = (self.sizes[i], self.sizes[j]);
+                (2.0 * (a * b) / (a + b) * square).sqrt()
+            }
+            MeanLinkage::Average | MeanLinkage::Mcquitty => {
+                0.5 * square + (self.variances[i] + self.variances[j])
+            }
+        }
+    }
+
+    /// Merges pairs of clusters, each to one in the lower slot, and empties the higher ones. No
+    /// slot may be in two pairs. Works on the threads of the calling rayon pool.
+    pub fn merge(&mut self, pairs: &[(u32, u32)]) {
+        for pairs in pairs.chunks(UNIONS_AT_A_TIME) {
+            let union = |&(lower, higher): &(u32, u32)| self.union(lower as usize, higher as usize);
+            let unions: Vec<Union> = pairs.par_iter().with_min_len(64).map(union).collect();
+            for (&(lower, higher), union) in pairs.iter().zip(unions) {
+                let (lower, higher) = (lower as usize, higher as usize);
+                let mut row = self.means.row_mut(lower);
+                row.iter_mut().zip(union.mean).for_each(|(to, mean)| *to = mean);
+                self.variances[lower] = union.variance;
+                self.sizes[lower] += self.sizes[higher];
+                self.sizes[higher] = 0.0;
+            }
+        }
+    }
+
+    /// The union of two clusters.
+    fn union(&self, lower: usize, higher: usize) -> Union {
+        let share = self.linkage.share([self.sizes[lower], self.sizes[higher]]);
+        let rows = self.row(lower).iter().zip(self.row(higher));
+        let mut square = 0.0;
+        let mean = rows.map(|(from, to)| {
+            let difference = to - from;
+            square += difference * difference;
+            from + share * difference
+        });
+        let mean = mean.collect();
+        let [a, b] = [lower, higher].map(|slot| self.variances[slot]);
+        let variance = (1.0 - share) * a + share * b + 0.5 * share * (1.0 - share) * square;
+        Union { mean, variance }
+    }
+}
