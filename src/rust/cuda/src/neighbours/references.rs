@@ -1,6 +1,7 @@
 //! The references on a device: all references, or, if they do not fit, one chunk of them after the
 //! other. While one chunk is swept, the next is copied to the other of two buffers.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ use gmhclust_core::error::{Error, Result};
 /// Number of bytes of rows that are copied once from which on page-locking saves more time than it
 /// takes.
 const LOCKED_FROM: usize = 1 << 26;
+
+/// Largest number of values of references that are stored row by row and can be replaced: the
+/// kernel's numbers of places have 32 bits.
+pub const MOST_REPLACEABLE: usize = u32::MAX as usize;
 
 /// Consecutive references on the device.
 pub struct Chunk {
@@ -207,21 +212,20 @@ impl References {
         Ok(())
     }
 
-    /// Overwrites the rows at some positions. Requires that the device holds all references, value
-    /// by value.
+    /// Overwrites the rows at some positions. Requires that the device holds all references, at
+    /// most [`MOST_REPLACEABLE`] values if they are stored row by row.
     pub fn replace(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
-        debug_assert!(!self.row_major);
         let values = &self.buffers[0].values;
         let address = values.device_ptr(&self.stream).0;
-        scatter(
-            &self.stream,
-            &self.scatter,
-            rows,
-            positions,
-            address,
-            self.count,
-        )
-        .map_err(|error| self.device.error("copying clusters", &error))
+        let (places, stride) = if self.row_major {
+            // Consecutive values of a row are neighbours, and rows begin at these places.
+            let places = positions.iter().map(|&at| at * self.row_len as u32);
+            (Cow::Owned(places.collect()), 1)
+        } else {
+            (Cow::Borrowed(positions), self.count)
+        };
+        scatter(&self.stream, &self.scatter, rows, &places, address, stride)
+            .map_err(|error| self.device.error("copying clusters", &error))
     }
 }
 

@@ -15,9 +15,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::layout::{group, room, TILE};
+use super::layout::{group, room, row_len, TILE};
 use super::positions::Positions;
 use super::products;
+use super::references::MOST_REPLACEABLE;
 use super::rows::Rows;
 use super::searcher::Searcher;
 use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
@@ -29,7 +30,9 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
-use gmhclust_core::neighbours::{BlockSink, NeighbourLists, NeighbourRequest, Neighbours, Space};
+use gmhclust_core::neighbours::{
+    BlockSink, MeanLinkage, NeighbourLists, NeighbourRequest, Neighbours, Space,
+};
 use gmhclust_core::tasks::join;
 
 /// Number of pairs of coordinates of a batch, in single and in half precision; a device compares
@@ -111,7 +114,8 @@ impl<'a> CudaNeighbours<'a> {
             let device = device.expect("is one of the numbers");
             let open = || {
                 let mut one = Searcher::new(device, frame, rows, references, memory, whole)?;
-                let second = one.share()?;
+                // Requests of clusters are small.
+                let second = if whole { None } else { one.share()? };
                 Ok([Some(one), second].into_iter().flatten().collect())
             };
             open().inspect_err(|error| device.forget_on_failure(error))
@@ -139,10 +143,14 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let Some(frame) = host.frame().cloned() else {
             return Ok(None);
         };
-        let halves = halves
-            && matches!(space, Space::Points { .. })
-            && frame.columns() >= policy::HALF_COLUMNS;
+        let halves = halves && frame.columns() >= policy::HALF_COLUMNS;
         let in_halves = halves.then(|| frame.in_halves()).flatten();
+        let in_halves = in_halves.filter(|frame| match space {
+            Space::Points { .. } => true,
+            // The kernel takes all sizes as equal.
+            Space::Clusters { linkage, .. } if linkage == MeanLinkage::Ward => false,
+            Space::Clusters { points, .. } => points.rows() * row_len(frame) <= MOST_REPLACEABLE,
+        });
         let mut neighbours = Self {
             make,
             devices,
@@ -223,10 +231,12 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             self.changed.clear();
             let (positions, rows) = Positions::new(&self.frames[0], &self.host, 0..0)?;
             self.positions = positions;
-            return self
-                .sweepers
-                .iter_mut()
-                .try_for_each(|sweeper| sweeper.restart(&rows));
+            // It holds the memory of what is replaced.
+            self.second_sweeper = None;
+            for sweeper in &mut self.sweepers {
+                sweeper.restart(&rows)?;
+            }
+            return self.drop_lost_devices(self.losses.len());
         }
         let mut changed = std::mem::take(&mut self.changed);
         changed.sort_unstable();
@@ -384,6 +394,8 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
     }
 
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
+        // The host searches rarely, and seldom many queries.
+        self.host.drop_screens();
         self.host.merge(pairs)?;
         self.positions.gone += pairs.len();
         let slots = pairs.iter().flat_map(|&(lower, higher)| [lower, higher]);

@@ -102,12 +102,9 @@ impl Sweeper for Searcher {
         swept.inspect_err(|error| self.device.forget_on_failure(error))
     }
 
-    /// A second searcher with its own stream; `None` unless the device holds all references for
-    /// good. While one searcher copies queries or candidates, the device sweeps for the other.
+    /// A second searcher with its own stream; `None` unless the device holds all references. While
+    /// one searcher copies queries or candidates, the device sweeps for the other.
     fn share(&mut self) -> Result<Option<Self>> {
-        if self.whole {
-            return Ok(None);
-        }
         let failed = |error: DriverError| self.device.error("making room for points", &error);
         let stream = self.device.context.new_stream().map_err(failed)?;
         let Some(references) = self.references.share(&stream) else {

@@ -181,7 +181,7 @@ fn near_points(
     };
     let mut references = device.references(space, monitor)?;
     references.nearest_in_blocks(&request, &mut |lists| {
-        near.extend(lists.iter().map(NearClusters::nearest));
+        near.extend(lists.iter().map(|list| NearClusters::nearest(list, 0)));
         monitor.advance(lists.len() as u64);
         Ok(())
     })?;

@@ -13,46 +13,62 @@ const KEPT: usize = 2 * WANTED;
 /// The clusters near a cluster, with a lower bound on the distances of all others.
 #[derive(Debug, Clone, Copy)]
 pub struct NearClusters {
-    /// Slots of near clusters, at the time when they were found: the first `count`.
-    found: [u32; KEPT],
+    /// Slots of near clusters, and their distances, in this round: the first `count`.
+    slots: [u32; KEPT],
+    distances: [f64; KEPT],
     count: u32,
+    round: u32,
     /// A lower bound on the distance of every cluster that contains none of the clusters found.
     pub lower_bound: f64,
 }
 
 impl NearClusters {
     /// The state before any search.
-    pub const UNKNOWN: Self = Self {
-        found: [0; KEPT],
+    const UNKNOWN: Self = Self {
+        slots: [0; KEPT],
+        distances: [0.0; KEPT],
         count: 0,
+        round: 0,
         lower_bound: 0.0,
     };
 
-    /// The answer of a search: the nearest clusters, nearest first. If there are fewer than
-    /// [`WANTED`], there are no others.
-    pub fn nearest(nearest: &[(f64, u32)]) -> Self {
+    /// The answer of a search in a round: the nearest clusters, nearest first. If there are fewer
+    /// than [`WANTED`], there are no others.
+    pub fn nearest(nearest: &[(f64, u32)], round: u32) -> Self {
         let lower_bound = match nearest.last() {
             Some(&(last, _)) if nearest.len() == WANTED => last,
             _ => f64::INFINITY,
         };
-        Self::UNKNOWN.with(nearest, lower_bound)
+        Self::new(nearest, lower_bound, round)
     }
 
-    /// The nearest of these clusters, sorted by distance, instead of those found; the bound may
-    /// then be less than `lower_bound`.
-    pub fn with(mut self, near: &[(f64, u32)], lower_bound: f64) -> Self {
-        self.lower_bound = near.get(KEPT).map_or(lower_bound, |&(left_out, _)| {
-            lower_bound.min(left_out)
-        });
-        self.count = near.len().min(KEPT) as u32;
-        let places = self.found.iter_mut().zip(near);
-        places.for_each(|(place, &(_, slot))| *place = slot);
-        self
+    /// The nearest of these clusters, which are sorted by distance, in a round; `lower_bound` is a
+    /// bound on the distances of all others.
+    pub fn new(near: &[(f64, u32)], lower_bound: f64, round: u32) -> Self {
+        let mut new = Self {
+            count: near.len().min(KEPT) as u32,
+            round,
+            lower_bound: near.get(KEPT).map_or(lower_bound, |&(left_out, _)| {
+                lower_bound.min(left_out)
+            }),
+            ..Self::UNKNOWN
+        };
+        let places = new.distances.iter_mut().zip(&mut new.slots);
+        for ((distance, slot), &near) in places.zip(near) {
+            (*distance, *slot) = near;
+        }
+        new
     }
 
-    /// Slots of near clusters, at the time when they were found.
-    pub fn found(&self) -> &[u32] {
-        &self.found[..self.count as usize]
+    /// Distances and slots of near clusters, in the round [`NearClusters::round`].
+    pub fn found(&self) -> impl Iterator<Item = (f64, u32)> + '_ {
+        let slots = self.slots[..self.count as usize].iter().copied();
+        self.distances.iter().copied().zip(slots)
+    }
+
+    /// The round in which the clusters were found.
+    pub fn round(&self) -> u32 {
+        self.round
     }
 }
 

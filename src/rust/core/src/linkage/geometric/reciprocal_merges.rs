@@ -40,12 +40,14 @@ pub struct ReciprocalMerges<'a> {
     /// By empty slot: the slot that its cluster was merged into.
     merged_into: Vec<u32>,
     near: Vec<NearClusters>,
+    /// By slot: the last round that changed its cluster. Rounds count from 1.
+    changed_in: Vec<u32>,
     /// The nearest cluster and its distance, by slot.
     nearest: Vec<(f64, u32)>,
     followers: Followers,
     /// The most that rounding changes in a round: see [`ReciprocalMerges::rounding`].
     rounding: f64,
-    rounds: f64,
+    round: u32,
     merges: Vec<Merge>,
 }
 
@@ -91,10 +93,11 @@ impl<'a> ReciprocalMerges<'a> {
             sizes: memory::collected(CLUSTERS, sizes.iter().copied())?,
             merged_into: memory::collected(CLUSTERS, 0..n as u32)?,
             near,
+            changed_in: memory::filled(CLUSTERS, n, 1)?,
             nearest: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
             followers: Followers::new(n)?,
             rounding: 8.0 * f64::EPSILON * scale,
-            rounds: 1.0,
+            round: 1,
             merges: memory::room(CLUSTERS, n - 1)?,
         })
     }
@@ -124,9 +127,9 @@ impl<'a> ReciprocalMerges<'a> {
                 self.search(&all)?;
                 continue;
             }
+            self.round += 1;
             changed = self.merge(&pairs)?;
             self.monitor.advance(pairs.len() as u64);
-            self.rounds += 1.0;
             self.settle(&changed)?;
         }
         Ok(self.merges)
@@ -170,6 +173,7 @@ impl<'a> ReciprocalMerges<'a> {
             self.sizes[a] += self.sizes[b];
             self.sizes[b] = 0.0;
             self.merged_into[b] = lower;
+            self.changed_in[a] = self.round;
             self.merges.push(Merge {
                 lower,
                 higher,
@@ -220,22 +224,32 @@ impl<'a> ReciprocalMerges<'a> {
     /// A look at the near clusters of a changed cluster.
     fn settled(&self, changed: Changed) -> Settled {
         let Changed { slot, part } = changed;
-        let near = self.near[slot as usize];
-        let of_part = if part == NONE {
-            &[]
-        } else {
-            self.near[part as usize].found()
-        };
-        let found = near.found().iter().chain(of_part);
-        let mut others: Vec<u32> = found.map(|&other| self.current_slot(other)).collect();
+        let near = &self.near[slot as usize];
+        // Clusters at known distances, and others.
+        let mut sorted: Vec<(f64, u32)> = Vec::new();
+        let mut others: Vec<u32> = Vec::new();
+        for (distance, found) in near.found() {
+            let is_known = part == NONE
+                && self.merged_into[found as usize] == found
+                && self.changed_in[found as usize] <= near.round();
+            if is_known {
+                sorted.push((distance, found));
+            } else {
+                others.push(self.current_slot(found));
+            }
+        }
+        if part != NONE {
+            let of_part = self.near[part as usize].found();
+            others.extend(of_part.map(|(_, found)| self.current_slot(found)));
+        }
         others.sort_unstable();
         others.dedup();
         others.retain(|&other| other != slot);
         let mut distances = vec![0.0; others.len()];
         self.neighbours.distances(slot, &others, &mut distances);
-        let mut sorted: Vec<(f64, u32)> = distances.into_iter().zip(others).collect();
+        sorted.extend(distances.into_iter().zip(others));
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let near = near.with(&sorted, near.lower_bound);
+        let near = NearClusters::new(&sorted, near.lower_bound, self.round);
         let lower_bound = near.lower_bound * (1.0 - 1e-10) - self.rounding(slot);
         let nearest = sorted.first().copied();
         Settled {
@@ -249,7 +263,7 @@ impl<'a> ReciprocalMerges<'a> {
     /// gave the bound. By this much a distance of single observations changes in a round, if their
     /// coordinates are rounded once; Ward's distances grow with the roots of sizes.
     fn rounding(&self, slot: u32) -> f64 {
-        let of_all_rounds = self.rounding * self.rounds;
+        let of_all_rounds = self.rounding * f64::from(self.round);
         match self.linkage {
             MeanLinkage::Ward => of_all_rounds * (2.0 * self.sizes[slot as usize]).sqrt(),
             MeanLinkage::Average | MeanLinkage::Mcquitty => of_all_rounds,
@@ -286,12 +300,13 @@ impl<'a> ReciprocalMerges<'a> {
             near,
             nearest,
             followers,
+            round,
             ..
         } = self;
         let mut searched = slots.iter();
         neighbours.nearest_in_blocks(&request, &mut |lists| {
             for (list, &slot) in lists.iter().zip(&mut searched) {
-                near[slot as usize] = NearClusters::nearest(list);
+                near[slot as usize] = NearClusters::nearest(list, *round);
                 // If there is none, this is the last cluster.
                 if let Some(&first) = list.first() {
                     nearest[slot as usize] = first;

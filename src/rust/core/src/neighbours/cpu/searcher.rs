@@ -36,6 +36,9 @@ const SWEEP_PAIRS: usize = 1 << 32;
 /// the time depends on it.
 const PARALLEL_COORDINATES: usize = 1 << 18;
 
+/// Largest number of queries for which exact distances take less time than making a screen.
+const QUERIES_WITHOUT_A_SCREEN: usize = 16;
+
 /// Number of pairs of coordinates per thread in a batch, which take a fraction of a second.
 const BATCH_COORDINATES: usize = 1 << 31;
 
@@ -111,6 +114,11 @@ impl<'a> CpuNeighbours<'a> {
     /// The row of a query or reference, and its size.
     pub fn row(&self, index: u32) -> (&[f64], f64) {
         self.space.row(index as usize)
+    }
+
+    /// Forgets the screens, so that merges need not update them.
+    pub fn drop_screens(&mut self) {
+        self.screens.clear();
     }
 
     /// Number of candidates that a sweep keeps of each query.
@@ -366,8 +374,9 @@ impl Neighbours for CpuNeighbours<'_> {
         // Queries that no sweep settles.
         let mut rest = Vec::new();
         let last = self.frames.len().max(2);
+        let pays = !self.screens.is_empty() || open.len() > QUERIES_WITHOUT_A_SCREEN;
         for level in 0..last {
-            if self.frames.is_empty() || open.is_empty() {
+            if self.frames.is_empty() || open.is_empty() || !pays {
                 break;
             }
             let number = self.screen(level)?;

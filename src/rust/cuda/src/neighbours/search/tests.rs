@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 
 use super::super::layout::{first_beyond, row_len, NO_GROUP, SCALARS};
 use super::super::sweeper::Swept;
@@ -22,8 +22,8 @@ use gmhclust_core::Cpu;
 /// A test double that sweeps as a device does, on the host.
 struct Fake {
     frame: RowFrame,
-    /// The rows, by position.
-    rows: Vec<f32>,
+    /// The rows, by position; the sweepers of a device share them.
+    rows: Arc<RwLock<Vec<f32>>>,
     most_queries: usize,
     device: usize,
     /// The number of the sweep that fails; `sweeps` is the number of sweeps so far. Sweepers that
@@ -44,7 +44,7 @@ impl Fake {
     ) -> Self {
         Self {
             frame: frame.clone(),
-            rows: rows.between(0..rows.count()).to_vec(),
+            rows: Arc::new(RwLock::new(rows.between(0..rows.count()).to_vec())),
             most_queries,
             device,
             fails_at,
@@ -59,9 +59,10 @@ impl Fake {
     }
 
     /// The coordinates and scalars of the row at a position.
-    fn row(&self, position: usize) -> (Vec<f32>, &[f32]) {
+    fn row(&self, position: usize) -> (Vec<f32>, Vec<f32>) {
         let row_len = row_len(&self.frame);
-        let row = &self.rows[position * row_len..][..row_len];
+        let rows = self.rows.read().unwrap();
+        let row = &rows[position * row_len..][..row_len];
         let (coordinates, scalars) = row.split_at(row_len - SCALARS);
         let coordinates = match self.frame.precision() {
             ViewPrecision::Single => coordinates.to_vec(),
@@ -72,13 +73,13 @@ impl Fake {
                     .collect()
             }
         };
-        (coordinates, scalars)
+        (coordinates, scalars.to_vec())
     }
 
     /// The bound of a query and a reference; `None` if the reference was merged away.
     fn bound(&self, query: &Scalars, position: usize, reference: usize) -> Option<f32> {
         let (coordinates, scalars) = self.row(reference);
-        let &[error, factor, half, allowance] = scalars else {
+        let [error, factor, half, allowance] = scalars[..] else {
             unreachable!("a row has {SCALARS} scalars");
         };
         let sum = sum(self.frame.sums(), &self.row(position).0, &coordinates);
@@ -170,14 +171,15 @@ impl Sweeper for Fake {
 
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
         let row_len = row_len(&self.frame);
+        let mut own = self.rows.write().unwrap();
         for (row, &position) in rows.chunks_exact(row_len).zip(positions) {
-            self.rows[position as usize * row_len..][..row_len].copy_from_slice(row);
+            own[position as usize * row_len..][..row_len].copy_from_slice(row);
         }
         Ok(())
     }
 
     fn restart(&mut self, rows: &Arc<Rows>) -> Result<()> {
-        self.rows = rows.between(0..rows.count()).to_vec();
+        self.rows = Arc::new(RwLock::new(rows.between(0..rows.count()).to_vec()));
         Ok(())
     }
 }
