@@ -238,33 +238,33 @@ pub const REQUEST_COORDINATES: usize = 1 << 26;
 ///   made twice; too high, searches in few columns do not use the tensor cores.
 pub const HALF_COLUMNS: usize = 8;
 
-/// Number of queries that half precision may leave open in a batch of any size. Single precision
-/// takes over if more queries stay open than this number plus a share of the batch
-/// ([`HALF_OPEN_RATIO`], [`HALF_HOST_RATIO`]).
+/// Number of queries that a frame may leave open in a batch of any size, unless it is the last. The
+/// next frame, with tighter bounds, takes over if more queries stay open than this number plus a
+/// share of the batch ([`OPEN_RATIO`], [`HOST_RATIO`]).
 ///
 /// - Counts: queries of a batch.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, a few hard queries of a small batch end half precision; too high, the CPU
-///   searches for many open queries, one by one.
-pub const HALF_FEW_OPEN: usize = 64;
+/// - If wrong: too low, a few hard queries of a small batch end the use of a fast frame; too high,
+///   the CPU searches for many open queries, one by one.
+pub const FEW_OPEN: usize = 64;
 
-/// Besides [`HALF_FEW_OPEN`] queries, 1 in this number of queries may stay open after the first
+/// Besides [`FEW_OPEN`] queries, 1 in this number of queries may stay open after the first
 /// sweep of a batch, and be swept again.
 ///
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, second sweeps take longer than single precision; too high, half precision
-///   is abandoned although it is faster.
-pub const HALF_OPEN_RATIO: usize = 4;
+/// - If wrong: too low, second sweeps take longer than the next frame; too high, a frame is
+///   abandoned although it is faster.
+pub const OPEN_RATIO: usize = 4;
 
-/// Besides [`HALF_FEW_OPEN`] queries, 1 in this number of queries may stay open after the second
+/// Besides [`FEW_OPEN`] queries, 1 in this number of queries may stay open after the second
 /// sweep of a batch, and fall back to the CPU.
 ///
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, the GPU waits for the CPU; too high, half precision is abandoned although
-///   it is faster.
-pub const HALF_HOST_RATIO: usize = 256;
+/// - If wrong: too low, the GPU waits for the CPU; too high, a frame is abandoned although it is
+///   faster.
+pub const HOST_RATIO: usize = 256;
 
 /// Minimum size of an iteration of k-means on the GPU; the CPU does smaller iterations.
 ///

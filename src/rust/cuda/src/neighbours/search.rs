@@ -1,7 +1,8 @@
 //! A search for nearest references on CUDA devices.
 //!
-//! Half precision is many times faster than single precision, but its bounds are looser. If it
-//! leaves too many queries open, single precision takes over.
+//! Half precision is many times faster than single precision, and products are faster than squares
+//! of differences, but their bounds are looser. If too many queries stay open, the next frame takes
+//! over.
 //!
 //! Every device sweeps all references for some batches of queries, which it takes from a queue
 //! ([`super::work_queue`]). If its memory cannot hold all references, it sweeps them in chunks
@@ -59,10 +60,9 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     losses: Vec<DeviceLoss>,
     /// The sweepers of the devices that have not failed.
     sweepers: Vec<S>,
-    /// Sweeps for queries that half precision leaves open.
+    /// Sweeps for queries that a frame leaves open, unless it is the last.
     second_sweeper: Option<S>,
-    /// The frames, the fastest precision first and the most precise last; the sweepers use the
-    /// first.
+    /// The frames, the fastest first and the most precise last; the sweepers use the first.
     frames: Vec<RowFrame>,
     /// The points that are not references.
     others: Range<u32>,
@@ -82,8 +82,8 @@ pub struct CudaNeighbours<'a, S = Searcher> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Done,
-    /// The rest is answered faster in a higher precision.
-    NeedsSharperPrecision,
+    /// The rest is answered faster with a more precise frame.
+    NeedsSharperFrame,
 }
 
 impl<'a> CudaNeighbours<'a> {
@@ -140,7 +140,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             Space::Clusters { .. } => 0..0,
         };
         let host = CpuNeighbours::new(space, monitor)?;
-        let Some(frame) = host.frame().cloned() else {
+        let mut frames = host.frames().to_vec();
+        let Some(frame) = frames.first() else {
             return Ok(None);
         };
         let halves = halves && frame.columns() >= policy::HALF_COLUMNS;
@@ -151,13 +152,14 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             Space::Clusters { linkage, .. } if linkage == MeanLinkage::Ward => false,
             Space::Clusters { points, .. } => points.rows() * row_len(frame) <= MOST_REPLACEABLE,
         });
+        frames.splice(0..0, in_halves);
         let mut neighbours = Self {
             make,
             devices,
             losses: Vec::new(),
             sweepers: Vec::new(),
             second_sweeper: None,
-            frames: in_halves.into_iter().chain([frame]).collect(),
+            frames,
             others,
             host,
             positions: Positions::default(),
@@ -217,7 +219,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             let message = format!("{error}; the other devices did its part of the work");
             self.monitor.warn(message);
         }
-        if self.second_sweeper.is_none() && self.frames[0].precision() == ViewPrecision::Half {
+        if self.second_sweeper.is_none() && self.frames.len() > 1 {
             // If the device fails here, it will fail again at its next sweep, which reports the
             // error.
             self.second_sweeper = first.share().unwrap_or_default();
@@ -288,8 +290,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .collect())
     }
 
-    /// Answers a request in the present precision, batch by batch, until all queries are answered
-    /// or half precision leaves too many open.
+    /// Answers a request with the present frame, batch by batch, until all queries are answered or
+    /// too many stay open.
     fn answer(
         &mut self,
         request: &NeighbourRequest<'_>,
@@ -331,7 +333,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         self.drop_lost_devices(losses_before)?;
         Ok(match ended {
             ControlFlow::Continue(()) => Progress::Done,
-            ControlFlow::Break(()) => Progress::NeedsSharperPrecision,
+            ControlFlow::Break(()) => Progress::NeedsSharperFrame,
         })
     }
 }
@@ -383,7 +385,7 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
             } else if self.frames.len() == 1 {
                 return self.host.nearest_in_blocks(&rest, take);
             }
-            // Too many queries are open: goes on in single precision.
+            // Too many queries are open: goes on with a more precise frame.
             self.frames.remove(0);
             self.open()?;
         }

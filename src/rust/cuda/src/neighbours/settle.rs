@@ -36,17 +36,17 @@ const SECOND_SWEEP_FACTOR: usize = 8;
 /// allocates more often.
 const QUERIES_PER_TASK: usize = 1 << 7;
 
-/// Number of queries of a batch of this size that may stay open before a higher precision takes
+/// Number of queries of a batch of this size that may stay open before the next frame takes
 /// over: a few, plus one in `ratio`.
 fn may_stay_open(batch: usize, ratio: usize) -> usize {
-    policy::HALF_FEW_OPEN + batch / ratio
+    policy::FEW_OPEN + batch / ratio
 }
 
 /// The outcome of [`Settler::settle`].
 pub enum Settled {
     /// The nearest references of all queries of the batch.
     All(NeighbourLists),
-    /// Too many queries are open: a higher precision is faster.
+    /// Too many queries are open: the next frame is faster.
     TooManyOpen,
 }
 
@@ -64,7 +64,7 @@ pub struct Settler<'s, 'a, S> {
     pub groups: &'s [u32],
     /// Number of candidates that the first sweep keeps of each query.
     pub capacity: usize,
-    /// Whether there is a higher precision.
+    /// Whether there is a more precise frame.
     pub can_sharpen: bool,
     pub monitor: &'s Monitor,
 }
@@ -83,13 +83,13 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         for (at, limit) in first.open() {
             open.push(at, queries[at], limit);
         }
-        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HALF_OPEN_RATIO) {
+        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::OPEN_RATIO) {
             return Ok(Settled::TooManyOpen);
         }
         // Answers of later searches, by the query's index in the batch.
         let mut later = BTreeMap::new();
         let open = self.sweep_again(open, &mut later)?;
-        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HALF_HOST_RATIO) {
+        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HOST_RATIO) {
             return Ok(Settled::TooManyOpen);
         }
         if open.len() > 0 {

@@ -29,7 +29,7 @@ pub fn frames(space: &SearchSpace) -> Vec<RowFrame> {
     match metric {
         Metric::Euclidean => {
             let sharp = around(RowFrame::squares);
-            if columns < BY_PRODUCTS_FROM || matches!(space, SearchSpace::Clusters(_)) {
+            if columns < BY_PRODUCTS_FROM {
                 vec![sharp]
             } else {
                 vec![sharp.by_products(), sharp]

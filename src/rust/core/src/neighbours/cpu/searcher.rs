@@ -100,9 +100,10 @@ impl<'a> CpuNeighbours<'a> {
         })
     }
 
-    /// The first frame for sweeps; `None` for a metric that is not screened.
-    pub fn frame(&self) -> Option<&RowFrame> {
-        self.frames.first()
+    /// The frames for sweeps, the fastest first and the most precise last; empty for a metric that
+    /// is not screened.
+    pub fn frames(&self) -> &[RowFrame] {
+        &self.frames
     }
 
     /// The indices of all references.
