@@ -140,6 +140,13 @@ profiles <- function(n, p, seed, patterns = 12) {
   matrix(rnorm(n * patterns), n) %*% matrix(rnorm(patterns * p), patterns) + rnorm(n * p)
 }
 
+# n points around 50 centres.
+mixture <- function(n, p) {
+  set.seed(1)
+  centres <- matrix(rnorm(50 * p, sd = 3), 50)
+  centres[sample(50, n, replace = TRUE), ] + rnorm(n * p)
+}
+
 counted <- function(n) format(n, big.mark = ",", scientific = FALSE, trim = TRUE)
 
 # "20,000 x 14 cells".

@@ -45,13 +45,6 @@ fastcluster_calls <- function(name, methods) {
   structure(calls, names = paste0("fastcluster::", name, ", ", methods))
 }
 
-# n points around 50 centres.
-mixture <- function(n, p) {
-  set.seed(1)
-  centres <- matrix(rnorm(50 * p, sd = 3), 50)
-  centres[sample(50, n, replace = TRUE), ] + rnorm(n * p)
-}
-
 of_mixture <- function(n, p) {
   case(named_size(n, p), function(options) mixture(n, p), ghclust_calls("average"))
 }
