@@ -13,7 +13,7 @@
 #
 # With fewer than 8 cores, calls of other packages are measured once each, for comparison; with
 # more, larger data. Each of our calls is measured 3 times, or once if it takes more than 10
-# seconds.
+# seconds. peers.py compares with other packages for GPUs, and is run by itself.
 # --quick measures a few small rows once, into a temporary folder.
 
 here <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1]))

@@ -31,6 +31,10 @@ scripts <- list(
   linkage = list(about = "seconds of ghclust()", parts = c("linkage", "neighbours")),
   memory = list(about = "peaks of memory, and the formulas of the help pages", parts = every_part),
   neighbours = list(about = "seconds of gknn() and gmst()", parts = "neighbours"),
+  peers = list(
+    about = "seconds of this package and of other packages for GPUs, on the same arrays",
+    parts = c("linkage", "distances", "neighbours", "kmeans", "populations")
+  ),
   populations = list(
     about = "agreement of populations with gates drawn by hand",
     parts = c("mahalanobis", "populations")
