@@ -31,12 +31,15 @@
 #' one of these trees, the same for any number of threads and any backend: for `"complete"`, the
 #' tree of [stats::hclust()]; for `"single"`, a tree with the same heights.
 #'
-#' From data: the result equals `ghclust(gdist(x, metric), method)`, except for two linkages. With
-#' Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
-#' between centres. These heights are the square roots of the heights of `hclust(dist(x)^2,
-#' method)`, and are equal to the heights of `hclust.vector()` of package \pkg{fastcluster}. (The
-#' heights of [stats::hclust()] on plain distances are not distances between centres; to get that
-#' tree, call `gdist()` first.)
+#' From data: the result equals `ghclust(gdist(x, metric), method)`, except for four linkages.
+#' * With Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
+#'   between centres. These heights are the square roots of the heights of `hclust(dist(x)^2,
+#'   method)`, and are equal to the heights of `hclust.vector()` of package \pkg{fastcluster}. (The
+#'   heights of [stats::hclust()] on plain distances are not distances between centres; to get that
+#'   tree, call `gdist()` first.)
+#' * With correlations and the cosine, `"average"` and `"mcquitty"` use the means of clusters
+#'   instead of a matrix, see *Algorithms*. Without ties, merges and order are equal; heights differ
+#'   by about 1e-15.
 #'
 #' @section HDBSCAN:
 #' The core distance of an observation is the distance to its (`min_points` - 1)-th nearest other
@@ -57,10 +60,13 @@
 #' of centres, so missing values are an error.
 #'
 #' @section Memory:
-#' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
-#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then is proportional to
-#' the data: at most 50 p + 500 bytes for each observation of p columns. Millions of observations
-#' are possible.
+#' From data, without `members`, no matrix is needed for
+#' * `"single"` with any metric;
+#' * `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances;
+#' * `"average"` and `"mcquitty"` with `"pearson"`, `"spearman"` and `"cosine"`, unless `absolute`.
+#'
+#' Memory then is proportional to the data: at most 50 p + 500 bytes for each observation of p
+#' columns. Millions of observations are possible.
 #'
 #' All other calls need a matrix of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
 #' "single"`: 40 or 20 GB for 100,000 observations.
@@ -98,8 +104,15 @@
 #' at once. The tree is the same as with one merge at a time, because these linkages are reducible.
 #' If few pairs are reciprocal, the nearest-neighbour chain algorithm continues (Murtagh 1983).
 #' Single linkage builds a minimum spanning tree, from data by Borůvka's algorithm ([gmst()]).
-#' Centroid and median linkage use Müllner's generic algorithm. With a matrix, time grows with n^2:
-#' for centroid and median linkage in practice, for all other linkages in the worst case, too.
+#'
+#' For the cosine and correlations, rows are scaled to unit length, for correlations after centring,
+#' so that the distance of two rows is 1 minus their product. The mean distance of the members of
+#' two clusters then is 1 minus the product of the clusters' means, so average linkage needs the
+#' means only. In the means of `"mcquitty"`, both parts of a cluster have the same weight. As for
+#' Ward's linkage of data, nearest neighbours are found by searches among the means.
+#'
+#' Centroid and median linkage use Müllner's generic algorithm. Time
+#' grows with n^2: with a matrix, for all linkages but these two also in the worst case.
 #'
 #' @inheritSection gmhclust Errors
 #'

@@ -9,7 +9,9 @@
 #   cells20k     the lymphocytes, 20,000 x 14, no matrix: single, centroid, ward.D2, median
 #   cells1m      1,000,000 x 14 cells (smoothed_cells() in common.R), no matrix: single, ward.D2
 #   matrix100k   100,000 x 64: average, from points, with a matrix
-# By default, matrix, dist and cells20k run without --gpu, all but dist with it.
+#   genes20k     20,000 x 100 profiles, pearson, no matrix: average
+#   genes1m      1,000,000 x 300 profiles, the same
+# By default, matrix, dist, cells20k and genes20k run without --gpu, all but dist with it.
 #
 # Each row runs in a separate process, whose first call with a GPU is cold: it opens the device.
 # With
@@ -25,11 +27,12 @@ source(file.path(dirname(script), "common.R"))
 
 has_fastcluster <- requireNamespace("fastcluster", quietly = TRUE)
 
-ghclust_calls <- function(methods) {
+ghclust_calls <- function(methods, metric = "euclidean") {
   calls <- lapply(methods, function(method) {
     force(method)
     function(x, options) {
-      ghclust(x, method, backend = options$backend, threads = options$threads, progress = FALSE)
+      ghclust(x, method, metric = metric, backend = options$backend, threads = options$threads,
+              progress = FALSE)
     }
   })
   structure(calls, names = paste0("ghclust, ", methods))
@@ -43,6 +46,11 @@ fastcluster_calls <- function(name, methods) {
     function(x) cluster(x, method)
   })
   structure(calls, names = paste0("fastcluster::", name, ", ", methods))
+}
+
+of_genes <- function(n, p) {
+  case(named_size(n, p, "profiles, pearson"), function(options) profiles(n, p, seed = 3),
+       ghclust_calls("average", "pearson"))
 }
 
 of_mixture <- function(n, p) {
@@ -68,9 +76,13 @@ rows <- list(
     "1,000,000 x 14 cells", function(options) smoothed_cells(1e6),
     ghclust_calls(c("single", "ward.D2"))
   ),
-  matrix100k = of_mixture(100000, 64)
+  matrix100k = of_mixture(100000, 64),
+  genes20k = of_genes(20000, 100),
+  genes1m = of_genes(1e6, 300)
 )
 
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, c("matrix", "dist", "cells20k"), setdiff(names(rows), "dist"))
+settings <- parse_options(
+  arguments, c("matrix", "dist", "cells20k", "genes20k"), setdiff(names(rows), "dist")
+)
 run_benchmark(settings, arguments, rows)

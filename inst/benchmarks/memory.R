@@ -92,9 +92,11 @@ rows <- list(
     n <- 50000
     do.call(rbind, lapply(c(2, 20), function(p) {
       x <- mixture(n, p)
-      do.call(rbind, lapply(c("single", "ward.D2", "centroid"), function(method) {
-        against("matrix_free", size(n, p), paste("ghclust,", method),
-                function() on_cpu(ghclust, x, method, options = options),
+      metrics <- c(single = "euclidean", ward.D2 = "euclidean", centroid = "euclidean",
+                   if (p > 2) c(average = "pearson"))
+      do.call(rbind, lapply(names(metrics), function(method) {
+        against("matrix_free", size(n, p), paste("ghclust,", method, metrics[[method]]),
+                function() on_cpu(ghclust, x, method, metric = metrics[[method]], options = options),
                 (50 * p + 500) * n, "observation", n, options)
       }))
     }))

@@ -99,6 +99,8 @@ other_lines <- list(
        c("stats::hclust, average", "fastcluster::hclust, average")),
   line("linkage", "dist", "ghclust, ward.D2", "fastcluster::hclust, ward.D2"),
   line("linkage", "matrix100k", "ghclust, average"),
+  line("linkage", "genes20k", "ghclust, average"),
+  line("linkage", "genes1m", "ghclust, average"),
   line("linkage", "cells20k", "ghclust, single", "fastcluster::hclust.vector, single"),
   line("linkage", "cells20k", "ghclust, centroid", "fastcluster::hclust.vector, centroid"),
   line("linkage", "cells20k", "ghclust, ward.D2"),

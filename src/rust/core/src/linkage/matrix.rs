@@ -71,7 +71,7 @@ pub fn linkage(
         }
     }
     let tree = if recurrence.linkage.is_reducible() {
-        sorted_tree(n, merges)
+        device.cpu().install(|| sorted_tree(n, merges))
     } else {
         tree(n, &merges)
     };

@@ -222,9 +222,8 @@ const WARD: Formula = |[a, b, c], [from_a, from_b, between]| {
 const CENTROID: Formula = |[a, b, _], [from_a, from_b, between]| {
     (a * from_a + b * from_b - a * b / (a + b) * between) / (a + b)
 };
-const AVERAGE: Formula = |[a, b, _], [from_a, from_b, _]| {
-    ((a * from_a.sqrt() + b * from_b.sqrt()) / (a + b)).powi(2)
-};
+const AVERAGE: Formula =
+    |[a, b, _], [from_a, from_b, _]| ((a * from_a.sqrt() + b * from_b.sqrt()) / (a + b)).powi(2);
 const MCQUITTY: Formula = |_, [from_a, from_b, _]| (0.5 * (from_a.sqrt() + from_b.sqrt())).powi(2);
 const MEDIAN: Formula = |_, [from_a, from_b, between]| (from_a + from_b) / 2.0 - between / 4.0;
 

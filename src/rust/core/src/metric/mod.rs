@@ -12,9 +12,9 @@ pub mod form;
 mod pairwise;
 pub mod points;
 mod prepare;
-mod rows;
 #[cfg(test)]
 pub mod reference;
+mod rows;
 #[cfg(test)]
 mod tests;
 pub mod zero_over_zero;

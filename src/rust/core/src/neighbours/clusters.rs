@@ -150,7 +150,9 @@ impl Clusters {
             for (&(lower, higher), union) in pairs.iter().zip(unions) {
                 let (lower, higher) = (lower as usize, higher as usize);
                 let mut row = self.means.row_mut(lower);
-                row.iter_mut().zip(union.mean).for_each(|(to, mean)| *to = mean);
+                row.iter_mut()
+                    .zip(union.mean)
+                    .for_each(|(to, mean)| *to = mean);
                 self.variances[lower] = union.variance;
                 self.sizes[lower] += self.sizes[higher];
                 self.sizes[higher] = 0.0;

@@ -60,7 +60,7 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     losses: Vec<DeviceLoss>,
     /// The sweepers of the devices that have not failed.
     sweepers: Vec<S>,
-    /// Sweeps for queries that a frame leaves open, unless it is the last.
+    /// Sweeps for queries that the first sweep leaves open.
     second_sweeper: Option<S>,
     /// The frames, the fastest first and the most precise last; the sweepers use the first.
     frames: Vec<RowFrame>,
@@ -219,7 +219,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             let message = format!("{error}; the other devices did its part of the work");
             self.monitor.warn(message);
         }
-        if self.second_sweeper.is_none() && self.frames.len() > 1 {
+        if self.second_sweeper.is_none() {
             // If the device fails here, it will fail again at its next sweep, which reports the
             // error.
             self.second_sweeper = first.share().unwrap_or_default();

@@ -29,9 +29,9 @@ pub fn ward(
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
     check_memory("Ward's linkage", x.nrows(), x.ncols())?;
-    let points = device.cpu().install(|| {
-        Points::prepare(Metric::Euclidean, centred(x)?, monitor)
-    })?;
+    let points = device
+        .cpu()
+        .install(|| Points::prepare(Metric::Euclidean, centred(x)?, monitor))?;
     by_means(points, MeanLinkage::Ward, device, monitor)
 }
 
@@ -93,10 +93,10 @@ fn by_means(
     let n = points.rows();
     // The progress units are the queries of the first search, and the merges.
     monitor.expect(2 * n as u64 - 1);
-    let merges = device.cpu().install(|| {
+    device.cpu().install(|| {
         let (points, equal) = without_duplicates(points, monitor)?;
         if points.rows() == 1 {
-            return Ok(equal.merges);
+            return sorted_tree(n, equal.merges);
         }
         let near = near_points(&points, device, monitor)?;
         let space = Space::Clusters {
@@ -115,9 +115,8 @@ fn by_means(
                 ..merge
             });
         }
-        Ok(all)
-    })?;
-    sorted_tree(n, merges)
+        sorted_tree(n, all)
+    })
 }
 
 /// Equal points.

@@ -48,9 +48,9 @@ impl NearClusters {
         let mut new = Self {
             count: near.len().min(KEPT) as u32,
             round,
-            lower_bound: near.get(KEPT).map_or(lower_bound, |&(left_out, _)| {
-                lower_bound.min(left_out)
-            }),
+            lower_bound: near
+                .get(KEPT)
+                .map_or(lower_bound, |&(left_out, _)| lower_bound.min(left_out)),
             ..Self::UNKNOWN
         };
         let places = new.distances.iter_mut().zip(&mut new.slots);

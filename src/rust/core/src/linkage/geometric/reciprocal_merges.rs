@@ -210,9 +210,9 @@ impl<'a> ReciprocalMerges<'a> {
             .with_min_len(CLUSTERS_PER_TASK)
             .map(|&changed| self.settled(changed))
             .collect();
+        write(&mut self.near, 0, &settled);
         let mut to_search = Vec::new();
         for settled in settled {
-            self.near[settled.slot as usize] = settled.near;
             match settled.nearest {
                 Some(nearest) => self.set_nearest(settled.slot, nearest),
                 None => to_search.push(settled.slot),
@@ -316,6 +316,21 @@ impl<'a> ReciprocalMerges<'a> {
             Ok(())
         })
     }
+}
+
+/// Writes what is known of settled clusters, sorted by slot, to their places; `first` is the slot of
+/// the first place. Works on the threads of the calling rayon pool.
+fn write(near: &mut [NearClusters], first: usize, settled: &[Settled]) {
+    if settled.len() <= CLUSTERS_PER_TASK {
+        for settled in settled {
+            near[settled.slot as usize - first] = settled.near;
+        }
+        return;
+    }
+    let (some, others) = settled.split_at(settled.len() / 2);
+    let start = others[0].slot as usize;
+    let (places, rest) = near.split_at_mut(start - first);
+    rayon::join(|| write(places, first, some), || write(rest, start, others));
 }
 
 /// The length of the diagonal of the points' bounding box.
