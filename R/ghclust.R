@@ -32,11 +32,11 @@
 #' tree of [stats::hclust()]; for `"single"`, a tree with the same heights.
 #'
 #' From data: the result equals `ghclust(gdist(x, metric), method)`, except for four linkages.
-#' * With Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
-#'   between centres. These heights are the square roots of the heights of `hclust(dist(x)^2,
-#'   method)`, and are equal to the heights of `hclust.vector()` of package \pkg{fastcluster}. (The
-#'   heights of [stats::hclust()] on plain distances are not distances between centres; to get that
-#'   tree, call `gdist()` first.)
+#' * With Euclidean distances, `"centroid"` and `"median"` are geometric: heights are distances
+#'   between centres. They are the square roots of the heights of `hclust(dist(x)^2, method)`, and
+#'   equal the heights of `hclust.vector()` of package \pkg{fastcluster}. (The heights of
+#'   [stats::hclust()] on plain distances are not distances between centres; to get that tree, call
+#'   `gdist()` first.)
 #' * With correlations and the cosine, `"average"` and `"mcquitty"` use the means of clusters
 #'   instead of a matrix, see *Algorithms*. Without ties, merges and order are equal; heights differ
 #'   by about 1e-15.

@@ -96,7 +96,9 @@ rows <- list(
                    if (p > 2) c(average = "pearson"))
       do.call(rbind, lapply(names(metrics), function(method) {
         against("matrix_free", size(n, p), paste("ghclust,", method, metrics[[method]]),
-                function() on_cpu(ghclust, x, method, metric = metrics[[method]], options = options),
+                function() {
+                  on_cpu(ghclust, x, method, metric = metrics[[method]], options = options)
+                },
                 (50 * p + 500) * n, "observation", n, options)
       }))
     }))

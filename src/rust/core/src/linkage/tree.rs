@@ -23,7 +23,7 @@ pub fn tree(n: usize, merges: &[Merge]) -> Result<Dendrogram> {
 
 /// As [`tree`], but sorts the merges by height; they may be in any order in which parts come before
 /// their unions. Of equal heights, the merge of the lowest slots comes first, as if each step had
-/// merged the nearest of all pairs. Takes O(n log n) time, on the threads of the calling rayon pool.
+/// merged the nearest of all pairs. Takes O(n log n) time on the threads of the calling rayon pool.
 pub fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Result<Dendrogram> {
     // By slot: the last merge there. By merge: the merge of which it is a part, and the number of
     // its own parts that are not sorted yet.

@@ -149,7 +149,10 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let in_halves = in_halves.filter(|frame| match space {
             Space::Points { .. } => true,
             // The kernel takes all sizes as equal.
-            Space::Clusters { linkage, .. } if linkage == MeanLinkage::Ward => false,
+            Space::Clusters {
+                linkage: MeanLinkage::Ward,
+                ..
+            } => false,
             Space::Clusters { points, .. } => points.rows() * row_len(frame) <= MOST_REPLACEABLE,
         });
         frames.splice(0..0, in_halves);

@@ -144,7 +144,7 @@ impl<'a> ReciprocalMerges<'a> {
             .collect()
     }
 
-    /// The pairs of reciprocal nearest neighbours with at least one cluster among `changed`, sorted.
+    /// The pairs of reciprocal nearest neighbours with a cluster among `changed`, sorted.
     fn reciprocal(&self, changed: &[Changed]) -> Vec<(u32, u32)> {
         let nearest = |slot: u32| self.nearest[slot as usize].1;
         let mut pairs: Vec<(u32, u32)> = changed
@@ -318,8 +318,8 @@ impl<'a> ReciprocalMerges<'a> {
     }
 }
 
-/// Writes what is known of settled clusters, sorted by slot, to their places; `first` is the slot of
-/// the first place. Works on the threads of the calling rayon pool.
+/// Writes what is known of settled clusters, sorted by slot, to their places; `first` is the slot
+/// of the first place. Works on the threads of the calling rayon pool.
 fn write(near: &mut [NearClusters], first: usize, settled: &[Settled]) {
     if settled.len() <= CLUSTERS_PER_TASK {
         for settled in settled {
