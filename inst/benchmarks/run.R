@@ -20,17 +20,17 @@ here <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE
 
 rows_on_few_cores <- c(
   gmhclust = "cells20k,cells44k,apriori20k,growth,cells1m", neighbours = "cells20k,24k",
-  kmeans = "cells20k,cells1m", linkage = "matrix,cells20k,dist", distances = "main"
+  kmeans = "cells20k,cells1m", linkage = "matrix,cells20k,dist,genes20k", distances = "main"
 )
 rows_on_many_cores <- c(
   gmhclust = "cells20k,cells44k,apriori20k,cells1m,groups2m,cells167k", neighbours = "cells20k,24k",
-  kmeans = "cells20k,cells1m", linkage = "matrix,cells20k", distances = "main"
+  kmeans = "cells20k,cells1m", linkage = "matrix,cells20k,genes20k", distances = "main"
 )
 rows_with_gpu <- c(
   gmhclust = paste0("cells20k,cells44k,apriori20k,cells1m,groups2m,groups20m,cells167k,cells265k,",
                     "cells841k"),
   neighbours = "cells20k,24k,384k", kmeans = "cells20k,cells1m",
-  linkage = "matrix,cells20k,cells1m,matrix100k", distances = "main"
+  linkage = "matrix,cells20k,cells1m,matrix100k,genes20k,genes1m", distances = "main"
 )
 quick_rows <- c(gmhclust = "apriori20k", neighbours = "cells20k", kmeans = "cells20k")
 
