@@ -185,6 +185,49 @@ gpu_table <- function(results, kind = gpu_kinds(results)[1]) {
   ))
 }
 
+# The measures of peers.py in short, where %s stands for the value.
+measures <- c(
+  "share of right neighbours" = "%s%% of neighbours right",
+  "sum of squares / gmhclust's" = "sum of squares x %s",
+  "largest relative difference" = "heights within %s",
+  "largest relative error" = "distances within %s"
+)
+
+# "cuhc: 1.3 (heights within 3e-07)" of rows of peers.py.
+peers_in_words <- function(rows) {
+  rows <- rows[!is.na(rows$seconds), ]
+  is_close <- grepl("^largest", rows$measure)
+  is_share <- grepl("^share", rows$measure)
+  value <- ifelse(is_close, signif(rows$value, 1), signif(rows$value, 5))
+  value <- ifelse(is_share, round(100 * rows$value, 1), value)
+  measured <- mapply(sprintf, measures[rows$measure], vapply(value, format, ""))
+  tf32 <- ifelse(grepl("TF32", rows$call), " with TF32", "")
+  package <- paste0(sub(",.*", "", rows$call), tf32)
+  paste0(package, ": ", seconds_in_words(rows$seconds), " (", measured, ")", collapse = "; ")
+}
+
+# gmhclust beside other packages for GPUs, from one run of peers.py.
+peers_table <- function(results) {
+  table <- newest(results, "peers")
+  ours <- table[grepl("^gmhclust", table$package), ]
+  others <- vapply(ours$row, function(row) {
+    peers_in_words(table[table$row == row & !grepl("^gmhclust", table$package), ])
+  }, "")
+  shown <- data.frame(
+    data = ours$data, call = call_in_words(ours$call), gmhclust = seconds_in_words(ours$seconds),
+    "other packages" = others, check.names = FALSE, row.names = NULL
+  )
+  table <- table[!is.na(table$seconds), ]
+  later <- vapply(split(table$cold - table$seconds, sub(" .*", "", table$package)), function(more) {
+    paste(two_digits(range(more)), collapse = " to ")
+  }, "")
+  structure(shown, caption = sprintf(
+    "Seconds, medians, with %s and %d threads: %s; %s. First calls, not shown, took longer by: %s s.",
+    ours$gpu[1], ours$threads[1], measured_on(ours), and(setdiff(table$package, ours$package)),
+    paste0(names(later), " ", later, collapse = ", ")
+  ))
+}
+
 # How time grows with the number of cells.
 growth_table <- function(results) {
   rows <- newest(results, "gmhclust", "2cores")
@@ -264,6 +307,7 @@ tables <- list(
   gmhclust = function(results) speed_table(results, gmhclust_lines),
   others = function(results) speed_table(results, other_lines),
   growth = growth_table,
+  peers = peers_table,
   populations = populations_table,
   preparation = preparation_table
 )

@@ -18,9 +18,11 @@ use gmhclust_core::error::{Error, Result};
 /// takes.
 const LOCKED_FROM: usize = 1 << 26;
 
-/// Largest number of values of references that are stored row by row and can be replaced: the
-/// kernel's numbers of places have 32 bits.
-pub const MOST_REPLACEABLE: usize = u32::MAX as usize;
+/// Whether references that are stored row by row can be replaced: the kernel's numbers of places
+/// have 32 bits.
+pub fn are_replaceable(count: usize, row_len: usize) -> bool {
+    u32::try_from(count * row_len).is_ok()
+}
 
 /// Consecutive references on the device.
 pub struct Chunk {
@@ -212,8 +214,8 @@ impl References {
         Ok(())
     }
 
-    /// Overwrites the rows at some positions. Requires that the device holds all references, at
-    /// most [`MOST_REPLACEABLE`] values if they are stored row by row.
+    /// Overwrites the rows at some positions. Requires that the device holds all references, and
+    /// that they [`are_replaceable`] if they are stored row by row.
     pub fn replace(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
         let values = &self.buffers[0].values;
         let address = values.device_ptr(&self.stream).0;

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use super::layout::{group, room, row_len, TILE};
 use super::positions::Positions;
 use super::products;
-use super::references::MOST_REPLACEABLE;
+use super::references::are_replaceable;
 use super::rows::Rows;
 use super::searcher::Searcher;
 use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
@@ -153,7 +153,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                 linkage: MeanLinkage::Ward,
                 ..
             } => false,
-            Space::Clusters { points, .. } => points.rows() * row_len(frame) <= MOST_REPLACEABLE,
+            Space::Clusters { points, .. } => are_replaceable(points.rows(), row_len(frame)),
         });
         frames.splice(0..0, in_halves);
         let mut neighbours = Self {
