@@ -222,7 +222,7 @@ peers_table <- function(results) {
     paste(two_digits(range(more)), collapse = " to ")
   }, "")
   structure(shown, caption = sprintf(
-    "Seconds, medians, with %s and %d threads: %s; %s. First calls, not shown, took longer by: %s s.",
+    "Seconds, medians, with %s and %d threads: %s; %s. First calls, not shown, took %s s longer.",
     ours$gpu[1], ours$threads[1], measured_on(ours), and(setdiff(table$package, ours$package)),
     paste0(names(later), " ", later, collapse = ", ")
   ))
