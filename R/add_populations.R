@@ -103,7 +103,7 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   if (is.null(tree) || rest == "none") check_no_more(x, ..., call = call)
   if (is.null(tree) && !is.null(k)) refuse("k", "is given", "it needs `tree`", call)
   of <- population_numbers(populations, "populations", call)
-  n <- ncol(x)
+  n <- tryCatch(ncol(x), error = function(e) NULL)
   if (!is_single_number(n)) refuse("x", "has no number of cells", needs_experiment, call)
   of$number <- numbers_of_cells(of$number, populations, tree, n, call)
   cuts <- if (!is.null(tree)) {

@@ -102,7 +102,8 @@
 #' @section Algorithms:
 #' Complete, average, mcquitty and Ward's linkage merge all pairs of reciprocal nearest neighbours
 #' at once. The tree is the same as with one merge at a time, because these linkages are reducible.
-#' If few pairs are reciprocal, the nearest-neighbour chain algorithm continues (Murtagh 1983).
+#' With a matrix, the nearest-neighbour chain algorithm continues if few pairs are reciprocal
+#' (Murtagh 1983).
 #' Single linkage builds a minimum spanning tree, from data by Borůvka's algorithm ([gmst()]).
 #'
 #' For the cosine and correlations, rows are scaled to unit length, for correlations after centring,
@@ -111,8 +112,9 @@
 #' means only. In the means of `"mcquitty"`, both parts of a cluster have the same weight. As for
 #' Ward's linkage of data, nearest neighbours are found by searches among the means.
 #'
-#' Centroid and median linkage use Müllner's generic algorithm. Time
-#' grows with n^2: with a matrix, for all linkages but these two also in the worst case.
+#' Centroid and median linkage use Müllner's generic algorithm. Time grows with n^2. With a matrix,
+#' this is also the worst case, except for these two linkages; without a matrix, many tied or nearly
+#' equal distances take longer.
 #'
 #' @inheritSection gmhclust Errors
 #'

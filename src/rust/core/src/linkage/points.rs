@@ -136,6 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn mean_correlations_need_no_matrix_but_their_magnitudes_do() {
+        for metric in crate::testing::correlations() {
+            let is_mean = geometric::has_means(&metric);
+            let expected: &[&str] = if is_mean {
+                &["single", "average", "mcquitty"]
+            } else {
+                &["single"]
+            };
+            assert_eq!(matrix_free(metric, false), expected, "{metric:?}");
+            assert_eq!(matrix_free(metric, true), ["single"]);
+            assert_eq!(is_mean, !format!("{metric:?}").contains("true"));
+        }
+    }
+
+    #[test]
     fn members_need_a_matrix_but_for_single_linkage() {
         assert_eq!(matrix_free(Metric::Euclidean, true), ["single"]);
     }

@@ -7,9 +7,12 @@ use crate::error::Error;
 use crate::matrix::RowSlices;
 use crate::metric::{Metric, Points};
 use crate::neighbours::Space;
+
 use crate::testing::rows::Rows;
 use crate::testing::shrink::{cases, for_all, with_each, Shrink, Simpler};
-use crate::testing::{cloud, correlations, dist_metrics, draw, observations, Data, Random};
+use crate::testing::{
+    cloud, correlations, dist_metrics, draw, observations, Data, FailingDevice, Random,
+};
 use crate::{Monitor, Observations};
 
 /// Kruskal's algorithm over all edges in their order.
@@ -391,7 +394,18 @@ fn where_correlations_tie_one_of_the_nearest_pairs_merges() {
     for round in 0..24 {
         let data = [Data::Plain, Data::Duplicates, Data::Counts, Data::Outliers][round % 4];
         let p = 4 + round / 2;
-        let x = draw(&mut random, data, 20 + 6 * round, p);
+        let mut x = draw(&mut random, data, 20 + 6 * round, p);
+        if round % 5 == 0 {
+            // All pairs are equally far, or nearly equal.
+            let noise = [0.0, 1e-12, 1e-9][round / 5 % 3];
+            let (n, p) = (90, 45);
+            let mut value = |i: usize| {
+                let (row, column) = (i / p, i % p);
+                let is_one = row % p == column;
+                (1.0 + row as f64) * f64::from(u8::from(is_one)) + noise * random.normal()
+            };
+            x = observations((0..n * p).map(&mut value).collect(), n, p);
+        }
         let metric = metrics[round % 3];
         let points = Points::new(metric, &x);
         // Rows without a direction are refused.
@@ -486,4 +500,31 @@ fn a_stopped_tree_says_so() {
     assert_eq!(stopped, Err(Error::Interrupt));
     let stopped = geometric::ward(&x, &Cpu::new(1).unwrap(), &monitor);
     assert_eq!(stopped, Err(Error::Interrupt));
+    let points = Points::new(Metric::Cosine { absolute: false }, &x);
+    let stopped = geometric::average(points, &Cpu::new(1).unwrap(), &monitor);
+    assert_eq!(stopped, Err(Error::Interrupt));
+}
+
+#[test]
+fn a_tree_of_means_does_all_the_work_that_it_announced() {
+    for data in [Data::Plain, Data::Duplicates, Data::AllEqual] {
+        let x = draw(&mut Random::of(17), data, 100, 3);
+        let monitor = Monitor::default();
+        geometric::ward(&x, &Cpu::new(2).unwrap(), &monitor).unwrap();
+        assert_eq!(monitor.progress(), (199, 199), "{data:?}");
+    }
+}
+
+#[test]
+fn trees_of_tied_distances_need_few_searches() {
+    // All unions are as far from the others as their parts are.
+    let n = 400;
+    let values = (0..n * n).map(|i| f64::from(u8::from(i % (n + 1) == 0)));
+    let x = observations(values.collect(), n, n);
+    let points = Points::new(Metric::Cosine { absolute: false }, &x);
+    let device = FailingDevice::after(usize::MAX, Error::Interrupt);
+    let tree = geometric::average(points, &device, &Monitor::default()).unwrap();
+    assert!(tree.height.iter().all(|&height| height == 1.0));
+    let searches = device.queries().len();
+    assert!(searches <= 8 * n, "{searches} searches");
 }

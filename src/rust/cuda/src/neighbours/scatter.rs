@@ -1,5 +1,5 @@
-//! The kernel `scatter`: copies rows that are stored row by row to positions of a buffer that is
-//! stored value by value.
+//! The kernel `scatter`: copies rows that are stored row by row to places of a buffer that is stored
+//! value by value, or row by row.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::layout::WARP;
 use crate::device::DriverResult;
 
 /// Copies rows of the host to positions of the device buffer at `address`, in which consecutive
-/// values of a row are `stride` apart.
+/// values of a row are `stride` apart: with stride 1, positions are the places where rows begin.
 pub fn scatter(
     stream: &Arc<CudaStream>,
     kernel: &CudaFunction,
@@ -25,7 +25,7 @@ pub fn scatter(
     let row_len = (rows.len() / positions.len()) as u32;
     let rows = stream.clone_htod(rows)?;
     let positions = stream.clone_htod(positions)?;
-    // SAFETY: arguments as declared in neighbours.cu; positions are below the stride.
+    // SAFETY: arguments as declared in neighbours.cu; the buffer has these places.
     unsafe {
         stream
             .launch_builder(kernel)

@@ -14,11 +14,15 @@ use crate::monitor::Monitor;
 use crate::neighbours::{Except, MeanLinkage, NeighbourDevice, NeighbourRequest, Space};
 use crate::observations::Observations;
 
+/// Number of queries of the first search that are answered at a time, or a quarter of all: their
+/// answers take memory.
+const FEWEST_QUERIES: usize = 1 << 12;
+
 /// Ward's linkage of the rows of `x`: the tree and the heights of R's `hclust(dist(x), "ward.D2")`,
 /// √(2ab/(a+b)) times the distance of the centroids of two clusters with a and b members (Ward
 /// 1963, doi:10.1080/01621459.1963.10500845). If pairs tie, the tree is one of several valid ones.
 ///
-/// Takes O(n²p) time, mostly in the first search, and O(np) memory.
+/// Takes O(n²p) time, mostly in the first search, unless many distances tie, and O(np) memory.
 ///
 /// # Errors
 /// `Error::Input` for values so large that powers of their distances overflow; otherwise the errors
@@ -80,7 +84,7 @@ pub fn has_means(metric: &Metric) -> bool {
 
 /// Checks that there is memory for n observations of p columns.
 fn check_memory(what: &str, n: usize, p: usize) -> Result<()> {
-    memory::check_working(what, n, 450 + 16 * p)
+    memory::check_working(what, n, 550 + 28 * p)
 }
 
 /// The tree of points whose rows are centred, for Ward's linkage, or of unit length.
@@ -96,9 +100,10 @@ fn by_means(
     device.cpu().install(|| {
         let (points, equal) = without_duplicates(points, monitor)?;
         if points.rows() == 1 {
+            monitor.advance(1);
             return sorted_tree(n, equal.merges);
         }
-        let near = near_points(&points, device, monitor)?;
+        let near = near_points(&points, linkage, device, monitor)?;
         let space = Space::Clusters {
             points: &points,
             sizes: &equal.sizes,
@@ -159,9 +164,11 @@ fn without_duplicates(points: Points, monitor: &Monitor) -> Result<(Points, Equa
     Ok((points, equal))
 }
 
-/// The points near each point, by the metric: no distance of the linkage is smaller.
+/// The points near each point, by the metric: but for rounding, no distance of the linkage is
+/// smaller.
 fn near_points(
     points: &Points,
+    linkage: MeanLinkage,
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<NearClusters>> {
@@ -172,17 +179,30 @@ fn near_points(
         points,
         references: n,
     };
-    let request = NeighbourRequest {
-        queries: &queries,
-        wanted: WANTED,
-        limits: None,
-        except: Except::Itself,
+    // 1 − u·v is off by the rounding of a sum.
+    let rounding = match linkage {
+        MeanLinkage::Ward => 0.0,
+        MeanLinkage::Average | MeanLinkage::Mcquitty => {
+            4.0 * f64::EPSILON * (8.0 + points.columns() as f64)
+        }
     };
     let mut references = device.references(space, monitor)?;
-    references.nearest_in_blocks(&request, &mut |lists| {
-        near.extend(lists.iter().map(|list| NearClusters::nearest(list, 0)));
-        monitor.advance(lists.len() as u64);
-        Ok(())
-    })?;
+    for queries in queries.chunks((n / 4).max(FEWEST_QUERIES)) {
+        let request = NeighbourRequest {
+            queries,
+            wanted: WANTED,
+            limits: None,
+            except: Except::Itself,
+        };
+        references.nearest_in_blocks(&request, &mut |lists| {
+            near.extend(lists.iter().map(|list| {
+                let mut found = NearClusters::nearest(list, 0);
+                found.lower_bound -= rounding;
+                found
+            }));
+            monitor.advance(lists.len() as u64);
+            Ok(())
+        })?;
+    }
     Ok(near)
 }

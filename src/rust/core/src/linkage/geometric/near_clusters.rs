@@ -8,7 +8,7 @@ pub const WANTED: usize = 12;
 
 /// Number of near clusters that a cluster keeps, of those of its parts. Apart from ties, the tree
 /// does not depend on it.
-const KEPT: usize = 2 * WANTED;
+const KEPT: usize = 16;
 
 /// The clusters near a cluster, with a lower bound on the distances of all others.
 #[derive(Debug, Clone, Copy)]

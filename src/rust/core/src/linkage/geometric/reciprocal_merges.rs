@@ -10,6 +10,8 @@
 //! contains none of the clusters found. Unions inherit the bounds of their parts
 //! ([`bound_of_union`]).
 
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 
 use super::near_clusters::{bound_of_union, NearClusters, WANTED};
@@ -23,6 +25,15 @@ use crate::neighbours::{Except, MeanLinkage, NeighbourRequest, Neighbours};
 
 /// Number of clusters per task of a thread. Only the time depends on it.
 const CLUSTERS_PER_TASK: usize = 64;
+
+/// Number of clusters that are looked at together. Only memory and time depend on it.
+const CLUSTERS_AT_A_TIME: usize = 1 << 14;
+
+/// Number of searches for each merge of a round from which on clusters are searched only when they
+/// are needed. So many are searched if distances tie: the tied clusters have one nearest cluster,
+/// and each of its merges would search for all of them. Apart from ties, the tree does not depend
+/// on it.
+const SEARCHES_PER_MERGE: usize = 32;
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -42,10 +53,12 @@ pub struct ReciprocalMerges<'a> {
     near: Vec<NearClusters>,
     /// By slot: the last round that changed its cluster. Rounds count from 1.
     changed_in: Vec<u32>,
-    /// The nearest cluster and its distance, by slot.
+    /// The nearest cluster and its distance, by slot; [`NONE`] if it is not known.
     nearest: Vec<(f64, u32)>,
+    /// The slots of clusters whose nearest is not known.
+    unknown: BTreeSet<u32>,
     followers: Followers,
-    /// The most that rounding changes in a round: see [`ReciprocalMerges::rounding`].
+    /// An upper bound on the distance by which rounding moves two means in a round.
     rounding: f64,
     round: u32,
     merges: Vec<Merge>,
@@ -82,9 +95,9 @@ impl<'a> ReciprocalMerges<'a> {
         monitor: &'a Monitor,
     ) -> Result<Self> {
         let n = points.rows();
-        let scale = match linkage {
+        let length = match linkage {
             MeanLinkage::Ward => diagonal(points),
-            MeanLinkage::Average | MeanLinkage::Mcquitty => 1.0 + points.columns() as f64,
+            MeanLinkage::Average | MeanLinkage::Mcquitty => 1.0,
         };
         Ok(Self {
             linkage,
@@ -95,8 +108,9 @@ impl<'a> ReciprocalMerges<'a> {
             near,
             changed_in: memory::filled(CLUSTERS, n, 1)?,
             nearest: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
+            unknown: BTreeSet::new(),
             followers: Followers::new(n)?,
-            rounding: 8.0 * f64::EPSILON * scale,
+            rounding: 8.0 * f64::EPSILON * length,
             round: 1,
             merges: memory::room(CLUSTERS, n - 1)?,
         })
@@ -112,36 +126,38 @@ impl<'a> ReciprocalMerges<'a> {
     /// # Errors
     /// The errors of the device, and `Error::Interrupt` when the monitor says stop.
     pub fn all(mut self) -> Result<Vec<Merge>> {
-        let mut changed = self.remaining();
-        self.settle(&changed)?;
+        let mut changed = self.remaining()?;
+        self.settle(&changed, changed.len())?;
         while self.clusters() > 1 {
             self.monitor.check()?;
             let pairs = self.reciprocal(&changed);
             if pairs.is_empty() {
-                // If distances tie, a new cluster may be as near as a known nearest neighbour, and
-                // nearest neighbours may form a cycle. After a search for all clusters, the first
-                // of the nearest pairs is reciprocal.
-                changed = self.remaining();
-                self.followers.clear();
-                let all: Vec<u32> = changed.iter().map(|changed| changed.slot).collect();
-                self.search(&all)?;
+                changed = self.search_unknown()?;
+                if changed.is_empty() {
+                    // If distances tie, a new cluster may be as near as a known nearest neighbour,
+                    // and nearest neighbours may form a cycle. After a search for all clusters, the
+                    // first of the nearest pairs is reciprocal.
+                    changed = self.remaining()?;
+                    self.followers.clear();
+                    let all: Vec<u32> = changed.iter().map(|changed| changed.slot).collect();
+                    self.search(&all)?;
+                }
                 continue;
             }
             self.round += 1;
             changed = self.merge(&pairs)?;
             self.monitor.advance(pairs.len() as u64);
-            self.settle(&changed)?;
+            self.settle(&changed, pairs.len())?;
         }
         Ok(self.merges)
     }
 
     /// All clusters, as if nothing were known of them.
-    fn remaining(&self) -> Vec<Changed> {
-        let slots = 0..self.sizes.len() as u32;
-        slots
-            .filter(|&slot| self.sizes[slot as usize] > 0.0)
-            .map(|slot| Changed { slot, part: NONE })
-            .collect()
+    fn remaining(&self) -> Result<Vec<Changed>> {
+        let mut remaining = memory::room(CLUSTERS, self.clusters())?;
+        let slots = (0..).zip(&self.sizes).filter(|(_, &size)| size > 0.0);
+        remaining.extend(slots.map(|(slot, _)| Changed { slot, part: NONE }));
+        Ok(remaining)
     }
 
     /// The pairs of reciprocal nearest neighbours with a cluster among `changed`, sorted.
@@ -151,7 +167,7 @@ impl<'a> ReciprocalMerges<'a> {
             .par_iter()
             .with_min_len(CLUSTERS_PER_TASK)
             .map(|changed| (changed.slot, nearest(changed.slot)))
-            .filter(|&(slot, other)| nearest(other) == slot)
+            .filter(|&(slot, other)| other != NONE && nearest(other) == slot)
             .map(|(slot, other)| (slot.min(other), slot.max(other)))
             .collect();
         pairs.par_sort_unstable();
@@ -163,7 +179,7 @@ impl<'a> ReciprocalMerges<'a> {
     /// nearest cluster is no longer known.
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<Changed>> {
         self.neighbours.merge(pairs)?;
-        let mut changed = Vec::with_capacity(2 * pairs.len());
+        let mut changed = memory::room(CLUSTERS, 2 * pairs.len())?;
         for &(lower, higher) in pairs {
             let (a, b) = (lower as usize, higher as usize);
             let (height, _) = self.nearest[a];
@@ -188,8 +204,7 @@ impl<'a> ReciprocalMerges<'a> {
             for slot in [lower, higher] {
                 for follower in self.followers.take(slot) {
                     // The two of a pair follow each other.
-                    let is_other = follower == lower || follower == higher;
-                    if !is_other && self.sizes[follower as usize] > 0.0 {
+                    if follower != lower && follower != higher {
                         changed.push(Changed {
                             slot: follower,
                             part: NONE,
@@ -202,23 +217,48 @@ impl<'a> ReciprocalMerges<'a> {
         Ok(changed)
     }
 
-    /// Finds the nearest cluster of each of `changed`, without a search if the near clusters
-    /// suffice.
-    fn settle(&mut self, changed: &[Changed]) -> Result<()> {
-        let settled: Vec<Settled> = changed
-            .par_iter()
-            .with_min_len(CLUSTERS_PER_TASK)
-            .map(|&changed| self.settled(changed))
-            .collect();
-        write(&mut self.near, 0, &settled);
+    /// Finds the nearest cluster of each of `changed` after some merges, without a search if the
+    /// near clusters suffice.
+    fn settle(&mut self, changed: &[Changed], merges: usize) -> Result<()> {
         let mut to_search = Vec::new();
-        for settled in settled {
-            match settled.nearest {
-                Some(nearest) => self.set_nearest(settled.slot, nearest),
-                None => to_search.push(settled.slot),
+        for changed in changed.chunks(CLUSTERS_AT_A_TIME) {
+            let settled: Vec<Settled> = changed
+                .par_iter()
+                .with_min_len(CLUSTERS_PER_TASK)
+                .map(|&changed| self.settled(changed))
+                .collect();
+            write(&mut self.near, 0, &settled);
+            memory::reserve(&mut to_search, CLUSTERS, settled.len())?;
+            for settled in settled {
+                match settled.nearest {
+                    Some(nearest) => self.set_nearest(settled.slot, nearest),
+                    None => to_search.push(settled.slot),
+                }
             }
         }
-        self.search(&to_search)
+        if to_search.len() <= SEARCHES_PER_MERGE * merges {
+            return self.search(&to_search);
+        }
+        for &slot in &to_search {
+            self.nearest[slot as usize] = (f64::NAN, NONE);
+        }
+        self.unknown.extend(to_search);
+        Ok(())
+    }
+
+    /// Searches for one cluster whose nearest is not known, then for its nearest, and so on, until
+    /// that one's nearest is known. Returns the clusters that were searched for, none if all
+    /// nearest clusters are known.
+    fn search_unknown(&mut self) -> Result<Vec<Changed>> {
+        let mut searched = Vec::new();
+        let mut next = self.unknown.first().copied();
+        while let Some(slot) = next.filter(|slot| self.unknown.contains(slot)) {
+            self.search(&[slot])?;
+            searched.push(Changed { slot, part: NONE });
+            next = Some(self.nearest[slot as usize].1);
+        }
+        searched.sort_unstable();
+        Ok(searched)
     }
 
     /// A look at the near clusters of a changed cluster.
@@ -250,7 +290,7 @@ impl<'a> ReciprocalMerges<'a> {
         sorted.extend(distances.into_iter().zip(others));
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let near = NearClusters::new(&sorted, near.lower_bound, self.round);
-        let lower_bound = near.lower_bound * (1.0 - 1e-10) - self.rounding(slot);
+        let lower_bound = near.lower_bound * (1.0 - 1e-10) - self.rounding(slot, near.lower_bound);
         let nearest = sorted.first().copied();
         Settled {
             slot,
@@ -259,14 +299,17 @@ impl<'a> ReciprocalMerges<'a> {
         }
     }
 
-    /// An upper bound on the change of a cluster's distances by rounding, since the search that
-    /// gave the bound. By this much a distance of single observations changes in a round, if their
-    /// coordinates are rounded once; Ward's distances grow with the roots of sizes.
-    fn rounding(&self, slot: u32) -> f64 {
-        let of_all_rounds = self.rounding * f64::from(self.round);
+    /// An upper bound on the change of a distance of a cluster, about `distance`, by the rounding of
+    /// means since the search that gave the bound. Ward's distances grow with the roots of sizes;
+    /// the others are half the square of the distance of means, plus variances.
+    fn rounding(&self, slot: u32, distance: f64) -> f64 {
+        let of_means = self.rounding * f64::from(self.round);
         match self.linkage {
-            MeanLinkage::Ward => of_all_rounds * (2.0 * self.sizes[slot as usize]).sqrt(),
-            MeanLinkage::Average | MeanLinkage::Mcquitty => of_all_rounds,
+            MeanLinkage::Ward => of_means * (2.0 * self.sizes[slot as usize]).sqrt(),
+            MeanLinkage::Average | MeanLinkage::Mcquitty => {
+                // No distance exceeds 2; the bound may.
+                of_means * ((2.0 * distance.clamp(0.0, 2.0)).sqrt() + of_means)
+            }
         }
     }
 
@@ -301,12 +344,14 @@ impl<'a> ReciprocalMerges<'a> {
             nearest,
             followers,
             round,
+            unknown,
             ..
         } = self;
         let mut searched = slots.iter();
         neighbours.nearest_in_blocks(&request, &mut |lists| {
             for (list, &slot) in lists.iter().zip(&mut searched) {
                 near[slot as usize] = NearClusters::nearest(list, *round);
+                unknown.remove(&slot);
                 // If there is none, this is the last cluster.
                 if let Some(&first) = list.first() {
                     nearest[slot as usize] = first;
