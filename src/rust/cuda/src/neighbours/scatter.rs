@@ -1,5 +1,5 @@
-//! The kernel `scatter`: copies rows that are stored row by row to places of a buffer that is stored
-//! value by value, or row by row.
+//! The kernel `scatter`: copies rows that are stored row by row to places of a buffer that is
+//! stored value by value, or row by row.
 
 use std::sync::Arc;
 

@@ -299,9 +299,9 @@ impl<'a> ReciprocalMerges<'a> {
         }
     }
 
-    /// An upper bound on the change of a distance of a cluster, about `distance`, by the rounding of
-    /// means since the search that gave the bound. Ward's distances grow with the roots of sizes;
-    /// the others are half the square of the distance of means, plus variances.
+    /// An upper bound on the change of a distance of a cluster, about `distance`, by the rounding
+    /// of means since the search that gave the bound. Ward's distances grow with the roots of
+    /// sizes; the others are half the square of the distance of means, plus variances.
     fn rounding(&self, slot: u32, distance: f64) -> f64 {
         let of_means = self.rounding * f64::from(self.round);
         match self.linkage {
