@@ -140,11 +140,11 @@ profiles <- function(n, p, seed, patterns = 12) {
   matrix(rnorm(n * patterns), n) %*% matrix(rnorm(patterns * p), patterns) + rnorm(n * p)
 }
 
-# n points around 50 centres.
-mixture <- function(n, p) {
+# n points around some centres.
+mixture <- function(n, p, centres = 50, sd = 3) {
   set.seed(1)
-  centres <- matrix(rnorm(50 * p, sd = 3), 50)
-  centres[sample(50, n, replace = TRUE), ] + rnorm(n * p)
+  places <- matrix(rnorm(centres * p, sd = sd), centres)
+  places[sample(centres, n, replace = TRUE), , drop = FALSE] + rnorm(n * p)
 }
 
 counted <- function(n) format(n, big.mark = ",", scientific = FALSE, trim = TRUE)

@@ -14,12 +14,7 @@ library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
 source(file.path(dirname(script), "common.R"))
 
-# n observations around 20 centres in p columns.
-mixture <- function(n, p) {
-  set.seed(1)
-  centres <- matrix(rnorm(20 * p, sd = 4), 20)
-  centres[sample(20, n, replace = TRUE), , drop = FALSE] + rnorm(n * p)
-}
+points_of <- function(n, p) mixture(n, p, centres = 20, sd = 4)
 
 size <- function(n, p) paste(format(n, big.mark = ",", scientific = FALSE), "x", p)
 
@@ -43,7 +38,7 @@ matrix_formula <- function(n, factor, bytes) factor * bytes * n * (n - 1) / 2 + 
 rows <- list(
   gdist = function(options) {
     n <- 10000
-    x <- mixture(n, 10)
+    x <- points_of(n, 10)
     pairs <- n * (n - 1) / 2
     against("gdist", size(n, 10), "gdist", function() on_cpu(gdist, x, options = options),
             8 * pairs + 160 * n, "pair", pairs, options)
@@ -55,7 +50,7 @@ rows <- list(
                          precision = c("double", "single"), stringsAsFactors = FALSE)
     do.call(rbind, lapply(seq_len(nrow(calls)), function(i) {
       one <- calls[i, ]
-      x <- mixture(n, one$p)
+      x <- points_of(n, one$p)
       is_single <- one$precision == "single"
       bytes <- if (is_single) 4 else 8
       formula <- matrix_formula(n, if (is_single) 2.3 else 1.8, bytes)
@@ -73,7 +68,7 @@ rows <- list(
   dist = function(options) {
     n <- 10000
     pairs <- n * (n - 1) / 2
-    d <- gdist(mixture(n, 5), backend = "cpu", progress = FALSE)
+    d <- gdist(points_of(n, 5), backend = "cpu", progress = FALSE)
     factors <- list(double = c(average = 0.8, ward.D2 = 0.8, median = 1, single = 0),
                     single = c(average = 1.5, ward.D2 = 1.5, median = 1, single = 0))
     do.call(rbind, lapply(names(factors), function(precision) {
@@ -91,7 +86,7 @@ rows <- list(
   matrix_free = function(options) {
     n <- 50000
     do.call(rbind, lapply(c(2, 20), function(p) {
-      x <- mixture(n, p)
+      x <- points_of(n, p)
       metrics <- c(single = "euclidean", ward.D2 = "euclidean", centroid = "euclidean",
                    if (p > 2) c(average = "pearson"))
       do.call(rbind, lapply(names(metrics), function(method) {
@@ -106,7 +101,7 @@ rows <- list(
   gmst = function(options) {
     n <- 50000
     do.call(rbind, lapply(c(2, 10), function(p) {
-      x <- mixture(n, p)
+      x <- points_of(n, p)
       do.call(rbind, lapply(c(1, 50), function(k) {
         against("gmst", size(n, p), paste("gmst, min_points =", k),
                 function() on_cpu(gmst, x, min_points = k, options = options),
@@ -117,7 +112,7 @@ rows <- list(
   gkmeans = function(options) {
     n <- 1000000
     do.call(rbind, lapply(c(2, 20), function(p) {
-      x <- mixture(n, p)
+      x <- points_of(n, p)
       against("gkmeans", size(n, p), "gkmeans, k = 100",
               function() on_cpu(gkmeans, x, 100, options = options),
               (8 * p + 80) * n, "observation", n, options)
@@ -126,7 +121,7 @@ rows <- list(
   gknn = function(options) {
     n <- 40000
     do.call(rbind, lapply(c(2, 20), function(p) {
-      x <- mixture(n, p)
+      x <- points_of(n, p)
       do.call(rbind, lapply(c(10, 100), function(k) {
         bytes <- (24 * k + 200 + 20 * p) * n + min(32 * k * n, 2^26)
         against("gknn", size(n, p), paste("gknn, k =", k),
@@ -136,7 +131,7 @@ rows <- list(
   },
   gneighbours = function(options) {
     n <- 4000
-    x <- mixture(n, 2)
+    x <- points_of(n, 2)
     do.call(rbind, lapply(c(3, 100), function(radius) {
       count <- sum(lengths(on_cpu(gneighbours, x, radius, options = options)$index))
       bytes <- 20 * count + (300 + 40) * n + min(32 * count, 2e8)
@@ -147,7 +142,7 @@ rows <- list(
   },
   trees = function(options) {
     n <- 50000
-    h <- ghclust(mixture(n, 2), "ward.D2", backend = "cpu", progress = FALSE)
+    h <- ghclust(points_of(n, 2), "ward.D2", backend = "cpu", progress = FALSE)
     k <- seq_len(500)
     rbind(
       against("trees", paste(n, "leaves"), "gcutree, 500 cuts", function() gcutree(h, k),
@@ -159,7 +154,7 @@ rows <- list(
   gmhclust = function(options) {
     n <- 50000
     do.call(rbind, lapply(c(5, 14), function(p) {
-      x <- mixture(n, p)
+      x <- points_of(n, p)
       g <- rep_len(seq_len(n / 200), n)
       covariances <- (12 * p * (p + 1) + 300) / 10
       measured <- function(call, each, ...) {

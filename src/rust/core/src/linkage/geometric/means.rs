@@ -44,7 +44,7 @@ pub fn ward(
 /// members u and v of two clusters is 1 − α·β, for the means α and β of their rows of unit length.
 /// If pairs tie, the tree is one of several valid ones.
 ///
-/// Takes O(n²p) time, mostly in the first search, and O(np) memory.
+/// Takes O(n²p) time, mostly in the first search, unless many distances tie, and O(np) memory.
 ///
 /// # Errors
 /// The errors of the device.

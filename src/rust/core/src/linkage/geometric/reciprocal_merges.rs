@@ -53,11 +53,7 @@ pub struct ReciprocalMerges<'a> {
     near: Vec<NearClusters>,
     /// By slot: the last round that changed its cluster. Rounds count from 1.
     changed_in: Vec<u32>,
-    /// The nearest cluster and its distance, by slot; [`NONE`] if it is not known.
-    nearest: Vec<(f64, u32)>,
-    /// The slots of clusters whose nearest is not known.
-    unknown: BTreeSet<u32>,
-    followers: Followers,
+    nearest: Nearest,
     /// An upper bound on the distance by which rounding moves two means in a round.
     rounding: f64,
     round: u32,
@@ -107,9 +103,7 @@ impl<'a> ReciprocalMerges<'a> {
             merged_into: memory::collected(CLUSTERS, 0..n as u32)?,
             near,
             changed_in: memory::filled(CLUSTERS, n, 1)?,
-            nearest: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
-            unknown: BTreeSet::new(),
-            followers: Followers::new(n)?,
+            nearest: Nearest::new(n)?,
             rounding: 8.0 * f64::EPSILON * length,
             round: 1,
             merges: memory::room(CLUSTERS, n - 1)?,
@@ -138,7 +132,7 @@ impl<'a> ReciprocalMerges<'a> {
                     // and nearest neighbours may form a cycle. After a search for all clusters, the
                     // first of the nearest pairs is reciprocal.
                     changed = self.remaining()?;
-                    self.followers.clear();
+                    self.nearest.forget_followers();
                     let all: Vec<u32> = changed.iter().map(|changed| changed.slot).collect();
                     self.search(&all)?;
                 }
@@ -162,7 +156,7 @@ impl<'a> ReciprocalMerges<'a> {
 
     /// The pairs of reciprocal nearest neighbours with a cluster among `changed`, sorted.
     fn reciprocal(&self, changed: &[Changed]) -> Vec<(u32, u32)> {
-        let nearest = |slot: u32| self.nearest[slot as usize].1;
+        let nearest = |slot: u32| self.nearest.of(slot).1;
         let mut pairs: Vec<(u32, u32)> = changed
             .par_iter()
             .with_min_len(CLUSTERS_PER_TASK)
@@ -182,7 +176,7 @@ impl<'a> ReciprocalMerges<'a> {
         let mut changed = memory::room(CLUSTERS, 2 * pairs.len())?;
         for &(lower, higher) in pairs {
             let (a, b) = (lower as usize, higher as usize);
-            let (height, _) = self.nearest[a];
+            let (height, _) = self.nearest.of(lower);
             let bounds = [a, b].map(|slot| self.near[slot].lower_bound);
             let sizes = [a, b].map(|slot| self.sizes[slot]);
             self.near[a].lower_bound = bound_of_union(self.linkage, bounds, sizes, height);
@@ -202,7 +196,7 @@ impl<'a> ReciprocalMerges<'a> {
         }
         for &(lower, higher) in pairs {
             for slot in [lower, higher] {
-                for follower in self.followers.take(slot) {
+                for follower in self.nearest.take_followers(slot) {
                     // The two of a pair follow each other.
                     if follower != lower && follower != higher {
                         changed.push(Changed {
@@ -231,7 +225,7 @@ impl<'a> ReciprocalMerges<'a> {
             memory::reserve(&mut to_search, CLUSTERS, settled.len())?;
             for settled in settled {
                 match settled.nearest {
-                    Some(nearest) => self.set_nearest(settled.slot, nearest),
+                    Some(nearest) => self.nearest.set(settled.slot, nearest),
                     None => to_search.push(settled.slot),
                 }
             }
@@ -239,10 +233,9 @@ impl<'a> ReciprocalMerges<'a> {
         if to_search.len() <= SEARCHES_PER_MERGE * merges {
             return self.search(&to_search);
         }
-        for &slot in &to_search {
-            self.nearest[slot as usize] = (f64::NAN, NONE);
-        }
-        self.unknown.extend(to_search);
+        to_search
+            .into_iter()
+            .for_each(|slot| self.nearest.forget(slot));
         Ok(())
     }
 
@@ -251,11 +244,12 @@ impl<'a> ReciprocalMerges<'a> {
     /// nearest clusters are known.
     fn search_unknown(&mut self) -> Result<Vec<Changed>> {
         let mut searched = Vec::new();
-        let mut next = self.unknown.first().copied();
-        while let Some(slot) = next.filter(|slot| self.unknown.contains(slot)) {
+        let mut next = self.nearest.first_unknown();
+        while let Some(slot) = next {
             self.search(&[slot])?;
             searched.push(Changed { slot, part: NONE });
-            next = Some(self.nearest[slot as usize].1);
+            let (_, nearest) = self.nearest.of(slot);
+            next = Some(nearest).filter(|&nearest| self.nearest.is_unknown(nearest));
         }
         searched.sort_unstable();
         Ok(searched)
@@ -321,12 +315,6 @@ impl<'a> ReciprocalMerges<'a> {
         slot
     }
 
-    /// Records the nearest cluster of a slot, and its follower.
-    fn set_nearest(&mut self, slot: u32, nearest: (f64, u32)) {
-        self.nearest[slot as usize] = nearest;
-        self.followers.add(nearest.1, slot);
-    }
-
     /// Searches for the nearest clusters of each of `slots`.
     fn search(&mut self, slots: &[u32]) -> Result<()> {
         if slots.is_empty() {
@@ -342,20 +330,16 @@ impl<'a> ReciprocalMerges<'a> {
             neighbours,
             near,
             nearest,
-            followers,
             round,
-            unknown,
             ..
         } = self;
         let mut searched = slots.iter();
         neighbours.nearest_in_blocks(&request, &mut |lists| {
             for (list, &slot) in lists.iter().zip(&mut searched) {
                 near[slot as usize] = NearClusters::nearest(list, *round);
-                unknown.remove(&slot);
                 // If there is none, this is the last cluster.
                 if let Some(&first) = list.first() {
-                    nearest[slot as usize] = first;
-                    followers.add(first.1, slot);
+                    nearest.set(slot, first);
                 }
             }
             Ok(())
@@ -386,40 +370,70 @@ fn diagonal(points: &Points) -> f64 {
     spans.map(|span| span * span).sum::<f64>().sqrt()
 }
 
-/// By slot, the slots that have it as their nearest. A slot follows one other at most.
-struct Followers {
+/// The nearest cluster of each cluster, by slot. A slot follows its nearest, and no other.
+struct Nearest {
+    /// The nearest cluster and its distance, by slot; [`NONE`] if it is not known.
+    of: Vec<(f64, u32)>,
+    /// The slots of clusters that [`Nearest::forget`] was called for.
+    unknown: BTreeSet<u32>,
     /// By slot, its first follower.
-    first: Vec<u32>,
+    first_follower: Vec<u32>,
     /// By slot, the next follower of the slot that it follows.
-    next: Vec<u32>,
+    next_follower: Vec<u32>,
 }
 
-impl Followers {
-    /// No followers of `n` slots.
+impl Nearest {
+    /// Nothing is known of `n` slots.
     fn new(n: usize) -> Result<Self> {
         Ok(Self {
-            first: memory::filled(CLUSTERS, n, NONE)?,
-            next: memory::filled(CLUSTERS, n, NONE)?,
+            of: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
+            unknown: BTreeSet::new(),
+            first_follower: memory::filled(CLUSTERS, n, NONE)?,
+            next_follower: memory::filled(CLUSTERS, n, NONE)?,
         })
     }
 
-    /// Adds a slot that follows no other.
-    fn add(&mut self, of: u32, follower: u32) {
-        self.next[follower as usize] = std::mem::replace(&mut self.first[of as usize], follower);
+    /// The distance and the slot of a slot's nearest; [`NONE`] if it is not known.
+    fn of(&self, slot: u32) -> (f64, u32) {
+        self.of[slot as usize]
+    }
+
+    /// Records the nearest of a slot that follows no other.
+    fn set(&mut self, slot: u32, nearest: (f64, u32)) {
+        self.of[slot as usize] = nearest;
+        self.unknown.remove(&slot);
+        let first = &mut self.first_follower[nearest.1 as usize];
+        self.next_follower[slot as usize] = std::mem::replace(first, slot);
+    }
+
+    /// Marks the nearest of a slot that follows no other as not known.
+    fn forget(&mut self, slot: u32) {
+        self.of[slot as usize] = (f64::NAN, NONE);
+        self.unknown.insert(slot);
+    }
+
+    /// Whether the nearest of a slot was forgotten, and not found again.
+    fn is_unknown(&self, slot: u32) -> bool {
+        self.unknown.contains(&slot)
+    }
+
+    /// The first slot whose nearest was forgotten.
+    fn first_unknown(&self) -> Option<u32> {
+        self.unknown.first().copied()
     }
 
     /// Removes the followers of a slot.
-    fn take(&mut self, of: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut next = std::mem::replace(&mut self.first[of as usize], NONE);
+    fn take_followers(&mut self, of: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut next = std::mem::replace(&mut self.first_follower[of as usize], NONE);
         std::iter::from_fn(move || {
             let follower = next;
-            next = *self.next.get(follower as usize)?;
+            next = *self.next_follower.get(follower as usize)?;
             Some(follower)
         })
     }
 
     /// Removes all followers.
-    fn clear(&mut self) {
-        self.first.fill(NONE);
+    fn forget_followers(&mut self) {
+        self.first_follower.fill(NONE);
     }
 }
