@@ -7,6 +7,7 @@ use gmhclust_core::memory::{self, account};
 
 use crate::arena::ARENA;
 use crate::ballast::{self, stop_computations};
+use crate::huge_pages;
 
 /// Largest allocation, in bytes, that takes memory from the arena first, then from the ballast.
 const SMALL: usize = 1 << 16;
@@ -44,6 +45,7 @@ impl Allocator {
 /// Reports an allocation, unless it was refused.
 #[inline]
 fn count(pointer: *mut u8, bytes: usize) {
+    huge_pages::prefer(pointer, bytes);
     if bytes >= account::LARGE && !pointer.is_null() {
         account::took(bytes);
     }

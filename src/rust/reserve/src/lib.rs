@@ -21,22 +21,24 @@
 //! #[global_allocator]
 //! static ALLOCATOR: gmhclust_reserve::Allocator = gmhclust_reserve::Allocator;
 //! ```
-//! It must be linked with src/ballast.c, which requests the ballast from the system.
+//! It must be linked with src/ballast.c, which requests the ballast from the system, and with
+//! src/huge_pages.c.
 //!
 //! The allocator also keeps the account of large allocations
 //! ([`account`](gmhclust_core::memory::account)), from which the core computes how much memory was
-//! taken but not written yet.
+//! taken but not written yet, and asks the system for [huge pages](huge_pages) for them.
 
 mod allocator;
 mod arena;
 mod ballast;
 mod granules;
+mod huge_pages;
 mod spin_lock;
 
 pub use allocator::Allocator;
 pub use ballast::{stop_computations, Ballast};
 
-/// Replaces src/ballast.c, which R compiles.
+/// Replaces src/ballast.c and src/huge_pages.c, which R compiles.
 #[cfg(test)]
 mod system {
     use std::alloc::{GlobalAlloc, Layout, System};
@@ -60,6 +62,9 @@ mod system {
         // SAFETY: it was taken with this size.
         unsafe { System.dealloc(ballast.cast(), layout(bytes)) }
     }
+
+    #[no_mangle]
+    extern "C" fn gmhclust_prefer_huge_pages(_: *mut c_void, _: usize) {}
 
     fn layout(bytes: usize) -> Layout {
         Layout::from_size_align(bytes.max(1), 16).expect("is no more than MOST")

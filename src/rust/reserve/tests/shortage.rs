@@ -11,7 +11,7 @@ use gmhclust_reserve::{Allocator, Ballast};
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Replaces src/ballast.c, which R compiles.
+/// Replaces src/ballast.c and src/huge_pages.c, which R compiles.
 #[no_mangle]
 extern "C" fn gmhclust_ballast_take(bytes: usize) -> *mut c_void {
     // SAFETY: the layout has at least a byte. Memory of this size has its own mapping.
@@ -23,6 +23,9 @@ extern "C" fn gmhclust_ballast_give_back(ballast: *mut c_void, bytes: usize) {
     // SAFETY: it was taken with this layout.
     unsafe { System.dealloc(ballast.cast(), Layout::from_size_align_unchecked(bytes, 16)) }
 }
+
+#[no_mangle]
+extern "C" fn gmhclust_prefer_huge_pages(_: *mut c_void, _: usize) {}
 
 /// Environment variable of the process that runs out of memory.
 const LIMITED: &str = "GMHCLUST_TEST_LIMITED";

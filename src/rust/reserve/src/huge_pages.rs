@@ -1,0 +1,26 @@
+//! Huge pages for large allocations.
+//!
+//! The system gives memory page by page, when it is first written. With pages of 4 kB, that takes
+//! as long as copying some hundred megabytes of observations on many threads, and giving them back
+//! takes half as long; reading them in random order waits for addresses of pages. Linux gives pages
+//! of 2 MB where it is asked to.
+
+use std::ffi::c_void;
+
+extern "C" {
+    /// See src/huge_pages.c.
+    fn gmhclust_prefer_huge_pages(memory: *mut c_void, bytes: usize);
+}
+
+/// Smallest allocation, in bytes, that asks: 32 MiB, from which on glibc's allocations always have
+/// a mapping of their own, which the request ends with.
+const LARGE: usize = 32 << 20;
+
+/// Asks for huge pages for a large allocation, unless it was refused.
+#[inline]
+pub fn prefer(memory: *mut u8, bytes: usize) {
+    if bytes >= LARGE && !memory.is_null() {
+        // SAFETY: the allocation has this size; its values stay what they are.
+        unsafe { gmhclust_prefer_huge_pages(memory.cast(), bytes) }
+    }
+}
