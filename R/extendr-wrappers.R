@@ -102,9 +102,10 @@ gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, m
 #' Whether a vector of doubles is without NA, NaN and infinite values. The caller suspends
 #' interrupts.
 #' @param x double vector.
+#' @param threads integer: the number of threads.
 #' @return TRUE or FALSE; NULL if R cannot give the values.
 #' @noRd
-is_all_finite <- function(x) .Call(wrap__is_all_finite, x)
+is_all_finite <- function(x, threads) .Call(wrap__is_all_finite, x, threads)
 
 #' Starts to write the manifest of a new folder.
 #' @param folder raw, the name of the folder.

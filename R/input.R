@@ -99,7 +99,11 @@ refuse_vector <- function(x, arg, call) {
 
 # Stops if a value is not finite. `rows_before` is the number of rows of the whole data before x.
 check_finite <- function(x, arg, call, rows_before = 0L) {
-  finite <- if (is.double(x)) suspendInterrupts(is_all_finite(x)) else all(is.finite(x))
+  finite <- if (is.double(x)) {
+    suspendInterrupts(is_all_finite(x, threads_to_look(length(x))))
+  } else {
+    all(is.finite(x))
+  }
   # Where R cannot give the values, the job that reads them will say so.
   if (is.null(finite) || finite) return(invisible())
   # Slow, to locate the value for the error.

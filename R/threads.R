@@ -54,6 +54,13 @@ default_threads <- function() {
   min(wanted, limits)
 }
 
+# The number of threads to look through `values` numbers before the arguments of a call are checked:
+# that of the session, more than one only where it saves some milliseconds.
+threads_to_look <- function(values) {
+  if (values < 2^22) return(1L)
+  min(c(as_thread_count(session_option("threads")), default_threads())[1], most_threads())
+}
+
 # A whole number of at least 1 from an option or an environment variable ("4", or OpenMP's "4,2"
 # for nested levels), or NULL.
 as_thread_count <- function(setting) {

@@ -51,7 +51,7 @@ pub mod error;
 pub mod kmeans;
 pub mod knn;
 pub mod linkage;
-mod magnitude;
+pub mod magnitude;
 pub mod mahalanobis;
 pub mod matrix;
 pub mod memory;

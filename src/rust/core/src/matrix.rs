@@ -96,11 +96,26 @@ pub fn stacked(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>>
 /// # Errors
 /// As [`stacked`].
 pub fn stacked_on_threads(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
+    stacked_and_seen(parts, columns, |_| ())
+}
+
+/// As [`stacked_on_threads`]; `see` gets the values once, some at a time, while they are in cache.
+///
+/// # Errors
+/// As [`stacked`].
+pub fn stacked_and_seen(
+    parts: &[ArrayView2<f64>],
+    columns: usize,
+    see: impl Fn(&[f64]) + Sync,
+) -> Result<Array2<f64>> {
     stacked_by(parts, columns, |to, part| {
         to.par_chunks_mut(BLOCK * columns.max(1))
             .enumerate()
             .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
-            .for_each(|(block, to)| copy_block(to, block, part));
+            .for_each(|(block, to)| {
+                copy_block(to, block, part);
+                see(to);
+            });
     })
 }
 

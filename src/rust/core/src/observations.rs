@@ -2,15 +2,17 @@
 
 use std::ops::Deref;
 
-use ndarray::{Array2, ArrayView2};
-use rayon::prelude::*;
-
 use crate::error::{Error, Result};
-use crate::matrix::{self, RowSlices, ROWS_AT_A_TIME};
+use crate::magnitude::{largest, largest_on_threads, LargestSeen};
+use crate::matrix::{self, RowSlices};
+use ndarray::{Array2, ArrayView2};
 
 /// Observations in rows: at least two rows and one column of finite values, in standard layout.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observations(Array2<f64>);
+pub struct Observations {
+    values: Array2<f64>,
+    largest: f64,
+}
 
 impl Observations {
     /// Checks `x`, and copies it only if it is not in standard layout.
@@ -23,11 +25,8 @@ impl Observations {
         if !x.is_standard_layout() {
             return Self::copied(x.view());
         }
-        check_size(&x)?;
-        match x.values().iter().position(|value| !value.is_finite()) {
-            Some(at) => Err(not_finite(&x, at)),
-            None => Ok(Self(x)),
-        }
+        let largest = largest(x.values());
+        Self::checked(x, largest)
     }
 
     /// A copy of `x`, which may have any layout.
@@ -43,14 +42,23 @@ impl Observations {
     /// # Errors
     /// As [`Observations::copied`].
     pub fn copied_on_threads(x: ArrayView2<f64>) -> Result<Self> {
-        let x = matrix::stacked_on_threads(&[x], x.ncols())?;
-        // A finite sum has finite terms.
-        let is_finite = |some: &[f64]| some.iter().sum::<f64>().is_finite();
-        if x.values().par_chunks(ROWS_AT_A_TIME).all(is_finite) {
-            check_size(&x)?;
-            return Ok(Self(x));
+        let seen = LargestSeen::default();
+        let x = matrix::stacked_and_seen(&[x], x.ncols(), |some| seen.see(some))?;
+        Self::checked(x, seen.value())
+    }
+
+    /// Checks `x`, a matrix in standard layout, given the largest magnitude of its values.
+    fn checked(x: Array2<f64>, largest: f64) -> Result<Self> {
+        check_size(&x)?;
+        if largest.is_infinite() {
+            return Err(not_finite(&x));
         }
-        Self::new(x)
+        Ok(Self { values: x, largest })
+    }
+
+    /// The largest magnitude of a value.
+    pub fn largest(&self) -> f64 {
+        self.largest
     }
 
     /// The observations in `rows`, in this order.
@@ -58,7 +66,9 @@ impl Observations {
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
     pub fn take_rows(&self, rows: &[u32]) -> Result<Self> {
-        Ok(Self(matrix::take_rows(self, rows)?))
+        let values = matrix::take_rows(self, rows)?;
+        let largest = largest_on_threads(values.values());
+        Ok(Self { values, largest })
     }
 }
 
@@ -66,7 +76,7 @@ impl Deref for Observations {
     type Target = Array2<f64>;
 
     fn deref(&self) -> &Array2<f64> {
-        &self.0
+        &self.values
     }
 }
 
@@ -85,8 +95,11 @@ fn check_size(x: &Array2<f64>) -> Result<()> {
     Ok(())
 }
 
-/// The error for the value at this index, counted row by row.
-fn not_finite(x: &Array2<f64>, at: usize) -> Error {
+/// The error for the first value that is not finite.
+fn not_finite(x: &Array2<f64>) -> Error {
+    let mut values = x.values().iter();
+    let at = values.position(|value| !value.is_finite());
+    let at = at.expect("a value is not finite");
     Error::Input(format!(
         "`x` has {} in row {}, column {}, clustering needs finite values",
         x.values()[at],

@@ -7,7 +7,7 @@ use super::device::{Assigned, KMeansDevice, Start};
 use super::frame::Frame;
 use super::members::KMeansMembers;
 use crate::error::{Error, Result};
-use crate::magnitude::{check_largest, largest};
+use crate::magnitude::check_magnitude;
 use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -15,6 +15,10 @@ use crate::observations::Observations;
 /// Number of observations, or members of clusters, per task: enough work for a thread. Only the
 /// time depends on it.
 pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
+
+/// Number of members whose squares are computed before they are added up. Only the time depends on
+/// it.
+const SQUARED_AT_A_TIME: usize = 8;
 
 /// The result of k-means.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,9 +64,8 @@ pub fn cluster(
         )));
     }
     let cpu = device.cpu();
-    let largest = cpu.install(|| largest_on_threads(x));
-    check_largest(largest)?;
-    let frame = cpu.install(|| Frame::new(x, largest.max(start.largest())));
+    check_magnitude(x.largest())?;
+    let frame = cpu.install(|| Frame::new(x, x.largest().max(start.largest())));
     // No observation leaves the only cluster, so a second iteration would repeat the first.
     let most = if k == 1 { 1 } else { iterations };
     let mut assigned = device.iterate(x, start, most, &frame, monitor)?;
@@ -83,11 +86,20 @@ impl KMeans {
         let k = centers.nrows();
         let members = KMeansMembers::new(cluster.len(), k, |i| cluster[i])?;
         let within = |(c, center): (usize, &[f64])| {
+            // The squares of several members first: they do not wait for each other, as the
+            // additions do.
             let mut sum = 0.0;
-            for &i in members.of(c) {
-                for (v, center) in x.row_slice(i as usize).iter().zip(center) {
-                    sum += (v - center) * (v - center);
+            let mut squares = vec![0.0; SQUARED_AT_A_TIME * center.len()];
+            for some in members.of(c).chunks(SQUARED_AT_A_TIME) {
+                for (squares, &i) in squares.chunks_exact_mut(center.len()).zip(some) {
+                    let pairs = x.row_slice(i as usize).iter().zip(center);
+                    for (square, (v, center)) in squares.iter_mut().zip(pairs) {
+                        *square = (v - center) * (v - center);
+                    }
                 }
+                sum = squares[..some.len() * center.len()]
+                    .iter()
+                    .fold(sum, |sum, square| sum + square);
             }
             sum
         };
@@ -104,10 +116,4 @@ impl KMeans {
             centers,
         })
     }
-}
-
-/// The largest magnitude of a value.
-pub fn largest_on_threads(x: &Observations) -> f64 {
-    let parts = x.values().par_chunks(OBSERVATIONS_AT_A_TIME * x.ncols());
-    parts.map(largest).reduce(|| 0.0, f64::max)
 }

@@ -294,7 +294,6 @@ mod tests {
     use super::*;
     use crate::cpu::Cpu;
     use crate::kmeans::checks::check;
-    use crate::magnitude::largest;
     use crate::testing::{draw, Data, Random};
 
     #[test]
@@ -309,7 +308,7 @@ mod tests {
         });
         assert_eq!(partitions[0], partitions[1]);
         // In the last of many iterations, few observations are compared with all centers.
-        let frame = Frame::new(&x, largest(x.values()));
+        let frame = Frame::new(&x, x.largest());
         let mut lloyd = Lloyd::new(&x, centers.to_owned(), &frame).unwrap();
         lloyd.run(40, &monitor).unwrap();
         let moves = lloyd.update().unwrap();

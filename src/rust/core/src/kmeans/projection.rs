@@ -270,7 +270,6 @@ mod tests {
     use super::*;
     use crate::kmeans::frame::unit_of;
     use crate::kmeans::margin::square;
-    use crate::magnitude::largest;
     use crate::testing::{draw, observations, Data, Random, DATA};
 
     /// The number of observations that bounds exclude from being nearer to a second center, as a
@@ -279,7 +278,7 @@ mod tests {
         let n = x.nrows();
         let to = |row: usize| move |i: usize| square(x.row_slice(i), x.row_slice(row));
         let (to_first, to_second) = (to(0), to(1));
-        let mut projection = Projection::new(x, unit_of(largest(x.values()))).unwrap();
+        let mut projection = Projection::new(x, unit_of(x.largest())).unwrap();
         let first = projection.to_row(0);
         for i in 0..n {
             first.reached(&mut projection.chunks[i / CHUNK], i % CHUNK, to_first(i));

@@ -246,7 +246,6 @@ fn keep_least<S: Simd>(
 mod tests {
     use super::*;
     use crate::kmeans::margin::square;
-    use crate::magnitude::largest;
     use crate::matrix::RowSlices;
     use crate::observations::Observations;
     use crate::testing::{draw, observations, Data, Random, DATA};
@@ -255,7 +254,7 @@ mod tests {
     fn check(x: &Observations, k: usize) -> usize {
         let (n, p) = x.dim();
         let centers = &x.values()[..k * p];
-        let frame = Frame::new(x, largest(x.values()));
+        let frame = Frame::new(x, x.largest());
         let screen = CenterScreen::new(centers, &frame).unwrap();
         let rows: Vec<&[f64]> = (0..n).map(|i| x.row_slice(i)).collect();
         let found = screen.compare(&rows);

@@ -247,8 +247,6 @@ fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
 mod tests {
     use super::*;
     use crate::kmeans::frame::unit_of;
-    use crate::magnitude::largest;
-    use crate::matrix::RowSlices;
     use crate::testing::{draw, Random, DATA};
 
     #[test]
@@ -259,7 +257,7 @@ mod tests {
                 let x = draw(&mut random, data, n, p);
                 let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
                 let draws = |unit| draw_rows(&x, unit, &uniforms, &Monitor::default());
-                let unit = unit_of(largest(x.values()));
+                let unit = unit_of(x.largest());
                 assert_eq!(draws(Some(unit)), draws(None), "{n} x {p}, {data:?}");
             }
         }

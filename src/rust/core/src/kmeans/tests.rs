@@ -8,7 +8,6 @@ use super::seed::seed;
 use super::*;
 use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::magnitude::largest;
 use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -17,7 +16,7 @@ use crate::testing::shrink::{cases, for_all, smaller, with_each, Shrink, Simpler
 use crate::testing::{array, draw, observations, Data, Random};
 
 fn unit(x: &Observations) -> f64 {
-    frame::unit_of(largest(x.values()))
+    frame::unit_of(x.largest())
 }
 
 impl Shrink for LloydCase {

@@ -70,5 +70,5 @@ pub fn check(x: &Observations, apriori: Option<&[u32]>, options: &Options) -> Re
             )));
         }
     }
-    check_magnitude(x)
+    check_magnitude(x.largest())
 }

@@ -12,7 +12,7 @@ use crate::observations::Observations;
 /// # Errors
 /// `Error::Input` if powers of distances overflow; `Error::Memory`.
 pub fn centred(x: &Observations) -> Result<Array2<f64>> {
-    check_magnitude(x)?;
+    check_magnitude(x.largest())?;
     let middle = Array1::from(middle(x.values(), x.ncols()));
     let mut centred = matrix::stacked(&[x.view()], x.ncols())?;
     centred -= &middle;
