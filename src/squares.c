@@ -1,5 +1,5 @@
-/* The sum of squares about the means of columns, with the bits of R's colMeans() and sum(), which
-   add in long double. */
+/* Means of columns, and the sum of squares about them, with the bits of R's colMeans() and sum(),
+   which add in long double. */
 
 #include <stddef.h>
 
@@ -27,25 +27,29 @@ static long double add_squares(long double total, const double *x, size_t n, dou
     return total;
 }
 
-/* Of n rows and p columns, column after column. Ends soon, with another value, once another thread
-   sets `stop`. */
-double gmhclust_squares_about_means(const double *x, size_t n, size_t p, const volatile int *stop) {
+/* The means of at most four columns of n values, column after column. Ends soon, with other values,
+   once another thread sets `stop`. */
+void gmhclust_means(const double *x, size_t n, size_t columns, const volatile int *stop,
+                    double *means) {
+    long double sums[4] = {0};
+    for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
+        size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
+        const double *column[4];
+        for (size_t k = 0; k < 4; k++) column[k] = x + n * (k < columns ? k : 0) + start;
+        add_four(column, count, sums);
+    }
+    for (size_t k = 0; k < columns; k++) means[k] = (double) (sums[k] / (long double) n);
+}
+
+/* The sum of the squares of n rows and p columns, column after column, about their means. Ends
+   soon, with another value, once another thread sets `stop`. */
+double gmhclust_squares(const double *x, size_t n, size_t p, const double *means,
+                        const volatile int *stop) {
     long double total = 0;
-    for (size_t first = 0; first < p; first += 4) {
-        long double sums[4] = {0};
+    for (size_t k = 0; k < p; k++) {
         for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
             size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
-            const double *column[4];
-            for (size_t k = 0; k < 4; k++)
-                column[k] = x + n * (first + k < p ? first + k : first) + start;
-            add_four(column, count, sums);
-        }
-        for (size_t k = first; k < first + 4 && k < p; k++) {
-            double mean = (double) (sums[k - first] / (long double) n);
-            for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
-                size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
-                total = add_squares(total, x + n * k + start, count, mean);
-            }
+            total = add_squares(total, x + n * k + start, count, means[k]);
         }
     }
     return (double) total;

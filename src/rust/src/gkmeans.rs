@@ -51,9 +51,9 @@ fn job_gkmeans(
                 Some(centers) => Start::Centers(centers.view()),
                 None => Start::Draws(&uniforms),
             };
+            let workload = Workload::kmeans(n, &start, iterations, columns);
+            let engine = Engine::new(&choice, &workload)?;
             let work = || {
-                let workload = Workload::kmeans(n, &start, iterations, columns);
-                let engine = Engine::new(&choice, &workload)?;
                 let x = vector::observations(values, columns, engine.cpu())?;
                 engine.run(monitor, |on| {
                     kmeans::cluster(&x, start, iterations, on, monitor)
@@ -61,8 +61,9 @@ fn job_gkmeans(
             };
             let (partition, squares) = match extended {
                 Some(extended) => {
+                    let (cpu, rows) = (engine.cpu(), n.max(1));
                     let (partition, squares) =
-                        squares::with_squares_about_means(values, columns, extended, work)?;
+                        squares::with_squares_about_means(values, rows, extended, cpu, work)?;
                     (partition, Some(squares))
                 }
                 None => (work()?, None),

@@ -34,6 +34,16 @@ pub fn share<T: Send, S: Send>(
     })
 }
 
+/// The results of work with parts of `len` values each, the last one of fewer, on the threads of
+/// the calling pool.
+pub fn of_parts<T: Send>(
+    values: &[f64],
+    len: usize,
+    work: impl Fn(&[f64]) -> T + Sync + Send,
+) -> Vec<T> {
+    values.par_chunks(len).map(work).collect()
+}
+
 /// Waits for a thread and returns its result; a panic of the thread continues in the calling one.
 pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))

@@ -15,7 +15,7 @@ use gmhclust_core::Cpu;
 const BUFFERS: usize = 2;
 
 /// Number of values that a thread copies at a time: small enough to share the work evenly.
-const COPY_LEN: usize = 1 << 16;
+const COPY_LEN: usize = 1 << 13;
 
 /// Copies values to the device while the host prepares the next ones.
 pub struct Sender<T> {
