@@ -2,9 +2,11 @@
 // order, whoever computes it.
 //
 // Observations and centers lie row after row. An iteration compares observations with all centers
-// in single precision (kmeans_screen.cuh), decides in double precision what that leaves open
-// (kmeans_exact.cuh), and moves the centers (kmeans_update.cuh).
+// in half precision (kmeans_candidates.cuh) or in single precision (kmeans_screen.cuh), decides in
+// double precision what that leaves open (kmeans_exact.cuh), and moves the centers
+// (kmeans_update.cuh).
 
+#include "kmeans_candidates.cuh"
 #include "kmeans_draw.cuh"
 #include "kmeans_exact.cuh"
 #include "kmeans_screen.cuh"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base.cuh"
+#include "sweep.cuh"
 
 // Values that are summed up together while drawing.
 #define CHUNK 256
@@ -20,6 +21,12 @@
 #define EACH 8
 #define TILE 128
 #define DEPTH 8
+
+// Threads of `find_thresholds` for an observation.
+#define THRESHOLD_LANES 8
+
+// As in single/half.rs.
+#define HALF_SCALE ((float)(1 << 14))
 
 // A tile of `decide` is ROWS observations by CENTERS centers, as above.
 #define CENTERS_EACH 4
@@ -91,6 +98,25 @@ struct Lloyd {
   // As Margin's.
   __device__ double above(double distance) const { return distance * (1 + margin) + underflow; }
   __device__ double below(double distance) const { return distance * (1 - margin) - underflow; }
+};
+
+// The comparison in half precision: what `collect` of products.cu reads and writes for the
+// observations of a batch, which begins at `offset` of a Lloyd.
+struct Candidates {
+  ushort *observations; // all of the device: coordinates in halves, row after row
+  float *centers;       // coordinates in halves, then the scalars of sweep.cuh
+  uint *numbers;        // of the centers
+  float *thresholds;    // of the batch's observations
+  float *zeros;         // as many
+  uint *counts;         // of the candidates, those that found no room included
+  const ulong *found;   // `room` candidates for each: the center in the lower half
+  double share;         // as Frame::share_of_halves
+  double tiny;          // as Frame::tiny_of_halves
+  uint width;           // of a row: halves, a multiple of 16
+  uint room, rows;
+
+  // Between the centers' rows.
+  __device__ uint step() const { return width / 2 + SCALARS; }
 };
 
 // A stable sort of observations by cluster, one digit of its number after the other.

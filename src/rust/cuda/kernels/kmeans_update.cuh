@@ -33,15 +33,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_digits(Sort sort) {
   }
 }
 
-// The sum of the values of the threads before, of a block, and of all.
+// The sum of the values of a warp's threads up to this one.
+__device__ __forceinline__ uint sum_until(uint value) {
+  uint lane = threadIdx.x % WARP;
+#pragma unroll
+  for (uint step = 1; step < WARP; step *= 2) {
+    uint before = __shfl_up_sync(WHOLE_WARP, value, step);
+    if (lane >= step) value += before;
+  }
+  return value;
+}
+
+// The sum of the values of the warps before, of a block, and of all.
 __device__ uint sum_before(uint value, uint &all) {
   __shared__ uint of_warps[WARP];
-  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  uint until = value;
-  for (uint step = 1; step < WARP; step *= 2) {
-    uint before = __shfl_up_sync(WHOLE_WARP, until, step);
-    if (lane >= step) until += before;
-  }
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, until = sum_until(value);
   __syncthreads();
   if (lane == WARP - 1) of_warps[warp] = until;
   __syncthreads();
@@ -52,24 +58,28 @@ __device__ uint sum_before(uint value, uint &all) {
     if (other < warp) before += sum;
     all += sum;
   }
-  return before + until - value;
+  return before;
 }
 
-// Replaces each count by the sum of those before it; one block.
+// Replaces each count by the sum of those before it; one block. The counts of a warp follow each
+// other, and so do those that its threads read together.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS) scan_counts(Sort sort) {
   uint count = DIGITS * sort.blocks, before = 0;
   for (uint start = 0; start < count; start += SCAN_THREADS * SCANNED) {
-    uint first = start + threadIdx.x * SCANNED, values[SCANNED], sum = 0, all;
+    uint first = start + threadIdx.x / WARP * WARP * SCANNED + threadIdx.x % WARP;
+    uint values[SCANNED], sum = 0, all;
 #pragma unroll
     for (int i = 0; i < SCANNED; i++) {
-      values[i] = first + i < count ? sort.counts[first + i] : 0;
+      uint at = first + i * WARP;
+      values[i] = at < count ? sort.counts[at] : 0;
       sum += values[i];
     }
     uint to = before + sum_before(sum, all);
 #pragma unroll
     for (int i = 0; i < SCANNED; i++) {
-      if (first + i < count) sort.counts[first + i] = to;
-      to += values[i];
+      uint at = first + i * WARP, until = sum_until(values[i]);
+      if (at < count) sort.counts[at] = to + until - values[i];
+      to += __shfl_sync(WHOLE_WARP, until, WARP - 1);
     }
     before += all;
   }

@@ -17,9 +17,18 @@
 // Rows that all threads copy together.
 #define TOGETHER (THREADS / UNITS)
 
-// Candidates that a warp has room for: fewer than it hands on at a time, and all that it may find
-// before it looks how many they are.
-#define FOUND (WARP + WARP * EACH / WIDE)
+// Sums of a thread that are looked at together.
+#define LOOKED_AT 8
+
+// Candidates that a warp has room for: fewer than it hands on at a time, and one of each thread.
+#define FOUND (2 * WARP)
+
+// Stages that are copied ahead of the one that is worked on. One less than there could be: so a
+// warp that looks at candidates holds the others up only after a whole tile.
+#define AHEAD (STAGES - 2)
+
+// Tiles whose allowances are in shared memory: those of the stages, and the one before.
+#define ALLOWED (STAGES + 1)
 
 // Where a unit of a row is within a stage: such that neither copies nor `load` meet in a bank.
 __device__ __forceinline__ uint place(uint row, uint unit) {
@@ -28,6 +37,38 @@ __device__ __forceinline__ uint place(uint row, uint unit) {
 
 __device__ __forceinline__ void copy(uint to, const ushort *from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void copy_one(float *to, const float *from) {
+  uint shared = (uint)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(from) : "memory");
+}
+
+// Barriers in shared memory, by their addresses. A phase of one ends when `count` have arrived.
+__device__ __forceinline__ void start_barrier(uint barrier, uint count) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void arrive(uint barrier) {
+  asm volatile("{ .reg .b64 unused; mbarrier.arrive.shared.b64 unused, [%0]; }" ::"r"(barrier)
+               : "memory");
+}
+
+// Arrives when all that the thread has copied before is there.
+__device__ __forceinline__ void arrive_after_copies(uint barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+// Waits until a phase has ended: those with even numbers have parity 0.
+__device__ __forceinline__ void wait(uint barrier, uint parity) {
+  uint ended;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(ended)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+  } while (!ended);
 }
 
 // Four 8 x 8 matrices of halves, their rows being where the threads say.
@@ -46,17 +87,20 @@ __device__ __forceinline__ void add_products(float (&sums)[4], const uint (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// What the frame's sum is, but for SQUARED_SCALE.
-__device__ __forceinline__ float finish(float sum) { return ABSOLUTE ? -fabsf(sum) : -sum; }
+// Minus the frame's sum, times SQUARED_SCALE.
+__device__ __forceinline__ float finish(float sum) { return ABSOLUTE ? fabsf(sum) : sum; }
 
 // Collects what is below the thresholds.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     collect(const __grid_constant__ Sweep sweep, uint most_tiles) {
   extern __shared__ __align__(128) char stages[];
-  __shared__ float thresholds[QUERIES];
+  __shared__ float thresholds[QUERIES]; // with the opposite sign
+  __shared__ float allowances[ALLOWED][REFERENCES];
   // Sums, queries and references that each warp has found but not handed on yet.
   __shared__ ulong all_found[WARPS][FOUND];
-  __shared__ uint all_counts[WARPS];
+  __shared__ float looked_at[LOOKED_AT][THREADS];
+  // Whether a stage is there, and whether all warps are done with it.
+  __shared__ ulong full[STAGES], empty[STAGES];
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   uint shared = (uint)__cvta_generic_to_shared(stages);
   uint first_query = blockIdx.x * QUERIES;
@@ -66,15 +110,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   for (uint i = threadIdx.x; i < QUERIES; i += THREADS) {
     uint query = first_query + i;
-    // All rows have the same factor. Scaling by a power of two loses nothing. Nothing is below the
-    // threshold of no query.
+    // All rows have the same factor. Nothing is beyond the threshold of no query.
     thresholds[i] =
         query < sweep.query_count
-            ? fmaf(sweep.slopes[query], sweep.query(FACTOR, query), sweep.bases[query]) *
-                  SQUARED_SCALE
-            : -single_infinity();
+            ? -fmaf(sweep.slopes[query], sweep.query(FACTOR, query), sweep.bases[query])
+            : single_infinity();
   }
-  if (threadIdx.x < WARPS) all_counts[threadIdx.x] = 0;
+
+  uint full_barriers = (uint)__cvta_generic_to_shared(full);
+  uint empty_barriers = (uint)__cvta_generic_to_shared(empty);
+  if (threadIdx.x < STAGES) {
+    start_barrier(full_barriers + threadIdx.x * sizeof(ulong), THREADS);
+    start_barrier(empty_barriers + threadIdx.x * sizeof(ulong), WARPS);
+  }
+  __syncthreads();
 
   // What a thread copies: a unit of some queries and references of each stage. Beyond the last of
   // them it copies that one, whose sums come to nothing.
@@ -86,14 +135,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     queries[i] = (const ushort *)(sweep.queries + query * sweep.query_step) + unit * UNIT;
   }
   uint to = shared + place(row, unit);
-  uint next_tile = 0, next_chunk = 0, next_stage = 0;
+  uint next_tile = 0, next_chunk = 0, next_stage = 0, next_round = 0;
   auto fetch = [&]() {
+    if (next_tile == tiles) return;
     uint start = next_chunk * DEPTH;
-    if (next_tile < tiles && start + unit * UNIT < width) {
+    if (next_round > 0) wait(empty_barriers + next_stage * sizeof(ulong), (next_round - 1) % 2);
+    if (start + unit * UNIT < width) {
       uint stage = to + next_stage * STAGE_BYTES;
+      // If all coordinates of the queries are in a stage, they stay there.
+      if (chunks > 1 || next_round == 0) {
 #pragma unroll
-      for (int i = 0; i < QUERIES / TOGETHER; i++)
-        copy(stage + i * TOGETHER * DEPTH * 2, queries[i] + start);
+        for (int i = 0; i < QUERIES / TOGETHER; i++)
+          copy(stage + i * TOGETHER * DEPTH * 2, queries[i] + start);
+      }
       uint first = first_reference + next_tile * REFERENCES + row;
 #pragma unroll
       for (int i = 0; i < REFERENCES / TOGETHER; i++) {
@@ -102,10 +156,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
              (const ushort *)(sweep.references + reference * sweep.step) + start + unit * UNIT);
       }
     }
-    // Empty ones are counted, too.
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    if (next_chunk == 0) {
+      uint reference = first_reference + next_tile * REFERENCES + threadIdx.x;
+      const float *scalars = sweep.references + (ulong)sweep.columns * sweep.stride;
+      copy_one(&allowances[next_tile % ALLOWED][threadIdx.x],
+               scalars + ALLOWANCE * sweep.stride + min(reference, sweep.last - 1) * sweep.step);
+    }
+    arrive_after_copies(full_barriers + next_stage * sizeof(ulong));
     if (++next_chunk == chunks) next_chunk = 0, next_tile++;
-    next_stage = next_stage == STAGES - 1 ? 0 : next_stage + 1;
+    if (++next_stage == STAGES) next_stage = 0, next_round++;
   };
 
   // Where a thread has its rows of the matrices: of queries two by two, of references the
@@ -117,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   // Two of each: one is loaded while the other is multiplied.
   uint a[2][EACH / HIGH][4], b[2][EACH / WIDE / 2][4];
   float sums[EACH / HIGH][EACH / WIDE][4];
-  uint stage = 0;
+  uint stage = 0, round = 0;
   auto load_step = [&](int step) {
     uint from = shared + stage * STAGE_BYTES;
     uint query = from + place(query_row, query_unit + 2 * step);
@@ -136,15 +195,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         add_products(sums[i][j], a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
                      b[step % 2][j / 2][j % 2 * 2 + 1]);
   };
-  // The next stage is there, and all have loaded that before, which is filled anew.
-  auto next = [&]() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-    __syncthreads();
-    fetch();
-    stage = stage == STAGES - 1 ? 0 : stage + 1;
-  };
   // Hands on what the warp has found in one place for each thread.
   ulong *found = all_found[warp];
+  uint count = 0;
   auto hand_on = [&](uint at) {
     ulong entry = found[at];
     uint query = first_query + ((uint)entry >> 16),
@@ -155,9 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       sweep.candidates[(size_t)query * sweep.room + slot] = entry >> 32 << 32 | reference;
   };
 
-  for (int i = 0; i < STAGES; i++) fetch();
-  asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
-  __syncthreads();
+  for (int i = 0; i < AHEAD; i++) fetch();
   for (uint tile = 0; tile < tiles; tile++) {
 #pragma unroll
     for (int i = 0; i < EACH / HIGH; i++)
@@ -165,67 +216,85 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int j = 0; j < EACH / WIDE; j++)
 #pragma unroll
         for (int k = 0; k < 4; k++) sums[i][j][k] = 0;
-    load_step(0);
     for (uint chunk = 0; chunk < chunks; chunk++) {
+      fetch();
+      wait(full_barriers + stage * sizeof(ulong), round % 2);
+      load_step(0);
       uint steps = min(DEPTH, width - chunk * DEPTH) / STEP;
 #pragma unroll
       for (int step = 0; step < DEPTH / STEP; step++) {
         if (step == steps) break;
-        if (step + 1 < steps) {
-          load_step(step + 1);
-        } else {
-          next();
-          if (chunk + 1 < chunks) load_step(0);
-        }
+        if (step + 1 < steps) load_step(step + 1);
         multiply_step(step);
       }
+      __syncwarp();
+      if (lane == 0) arrive(empty_barriers + stage * sizeof(ulong));
+      if (++stage == STAGES) stage = 0, round++;
     }
 
-    // A thread has, of rows 8 apart, two neighbours in each of the matrices.
-    uint start = tile * REFERENCES + warp_reference + lane % 4 * 2;
-    float allowances[EACH / WIDE][2];
+    // A thread has, of `rows` 8 apart, two neighbours in each of the matrices. Most often none of
+    // them is a candidate.
+    constexpr int rows = 2 * EACH / HIGH, across = 2 * EACH / WIDE, parts = across / LOOKED_AT;
+    uint query = warp_query + lane / 4, column = warp_reference + lane % 4 * 2;
+    uint left = sweep.last - (first_reference + tile * REFERENCES + column);
+    const float *allowed = &allowances[tile % ALLOWED][column];
+    auto sum = [&](int i, int j) { return finish(sums[i / 2][j / 2][i % 2 * 2 + j % 2]); };
+    float greatest[rows * parts];
 #pragma unroll
-    for (int j = 0; j < EACH / WIDE; j++)
+    for (int i = 0; i < rows * parts; i++) greatest[i] = -single_infinity();
 #pragma unroll
-      for (int k = 0; k < 2; k++) {
-        uint reference = first_reference + start + j * WIDE + k;
-        // No sum is below what is not a number.
-        allowances[j][k] = reference < sweep.last
-                               ? sweep.reference(ALLOWANCE, reference) * SQUARED_SCALE
-                               : __uint_as_float(SINGLE_QUIET_NAN_BITS);
+    for (int j = 0; j < across; j++) {
+      uint place = j / 2 * WIDE + j % 2;
+      float allowance = (int)(left - place) > 0 ? allowed[place] : -single_infinity();
+#pragma unroll
+      for (int i = 0; i < rows; i++) {
+        float &of_part = greatest[i * parts + j / LOOKED_AT];
+        of_part = fmaxf(of_part, fmaf(sum(i, j), 1 / SQUARED_SCALE, allowance));
       }
+    }
+    uint near = 0;
 #pragma unroll
-    for (int i = 0; i < 4 * EACH / HIGH; i++) {
-      uint query = warp_query + i / 2 * 8 + lane / 4;
-      float threshold = thresholds[query];
-      auto place = [&](int j) { return i % 2 * EACH / WIDE + j; };
-      auto sum = [&](int j) {
-        return finish(sums[i / 4][place(j) / 2][i / 2 % 2 * 2 + place(j) % 2]);
-      };
-      auto is_near = [&](int j) {
-        return sum(j) < threshold + allowances[place(j) / 2][place(j) % 2];
-      };
-      bool any = false;
+    for (int i = 0; i < rows * parts; i++)
+      near |= (greatest[i] > thresholds[query + i / parts * 8]) << i;
+    // The code from here on is short rather than fast: code that is not in the instruction cache is
+    // slower.
+    while (uint lanes = __ballot_sync(WHOLE_WARP, near)) {
+      int part = __ffs(__shfl_sync(WHOLE_WARP, near, __ffs(lanes) - 1)) - 1;
+      bool has = near >> part & 1;
+      near &= ~(1u << part);
+      // A loop cannot count registers.
 #pragma unroll
-      for (int j = 0; j < EACH / WIDE; j++) any |= is_near(j);
-      if (!__any_sync(WHOLE_WARP, any)) continue;
-      if (any) {
+      for (int i = 0; i < rows * parts; i++)
+        if (i == part) {
 #pragma unroll
-        for (int j = 0; j < EACH / WIDE; j++)
-          if (is_near(j))
-            found[atomicAdd(&all_counts[warp], 1)] =
-                (ulong)__float_as_uint(sum(j) / SQUARED_SCALE) << 32 |
-                (query << 16 | (start + place(j) / 2 * WIDE + place(j) % 2));
+          for (int j = 0; j < LOOKED_AT; j++)
+            looked_at[j][threadIdx.x] = sum(i / parts, i % parts * LOOKED_AT + j);
+        }
+      uint row = query + part / parts * 8, first = part % parts * (LOOKED_AT / 2) * WIDE;
+      float threshold = has ? thresholds[row] : single_infinity();
+      uint bits = 0;
+#pragma unroll
+      for (int j = 0; j < LOOKED_AT; j++) {
+        uint place = first + j / 2 * WIDE + j % 2;
+        float value = fmaf(looked_at[j][threadIdx.x], 1 / SQUARED_SCALE, allowed[place]);
+        bits |= ((int)(left - place) > 0 && value > threshold) << j;
       }
-      __syncwarp();
-      uint count = all_counts[warp];
-      __syncwarp();
-      if (count < WARP) continue;
-      for (; count >= WARP; count -= WARP) hand_on(count - WARP + lane);
-      __syncwarp();
-      if (lane == 0) all_counts[warp] = count;
-      __syncwarp();
+      while (uint all = __ballot_sync(WHOLE_WARP, bits)) {
+        if (bits) {
+          uint j = __ffs(bits) - 1, place = first + j / 2 * WIDE + j % 2;
+          found[count + __popc(all & ((1u << lane) - 1))] =
+              (ulong)__float_as_uint(-looked_at[j][threadIdx.x] / SQUARED_SCALE) << 32 |
+              (row << 16 | (tile * REFERENCES + column + place));
+          bits &= bits - 1;
+        }
+        count += __popc(all);
+        __syncwarp();
+        if (count < WARP) continue;
+        count -= WARP;
+        hand_on(count + lane);
+        __syncwarp();
+      }
     }
   }
-  if (lane < all_counts[warp]) hand_on(lane);
+  if (lane < count) hand_on(lane);
 }

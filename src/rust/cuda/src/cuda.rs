@@ -20,7 +20,7 @@ use crate::budget::memory_from_environment;
 use crate::device::{self, Device};
 use crate::handover::Handover;
 use crate::neighbours::CudaNeighbours;
-use crate::{dissimilarities, distances, kmeans};
+use crate::{dissimilarities, distances, kmeans, policy};
 
 /// One or more CUDA devices, and the CPU that works with them.
 pub struct Cuda {
@@ -239,7 +239,13 @@ impl KMeansDevice for Cuda {
         if devices.is_empty() {
             return self.cpu.iterate(x, start, iterations, frame, monitor);
         }
-        kmeans::kmeans(&devices, x, start, iterations, frame, &self.cpu, monitor)
+        let columns = x.ncols().saturating_sub(policy::KMEANS_HALF_COLUMNS);
+        let share = kmeans::KMeansOn {
+            devices: &devices,
+            in_halves: centers * columns >= self.handover.kmeans_half_coordinates,
+            cpu: &self.cpu,
+        };
+        kmeans::kmeans(share, x, start, iterations, frame, monitor)
     }
 }
 

@@ -346,6 +346,14 @@ impl Device {
         Ok(content.and_then(|content| self.context.load_module(Ptx::from_binary(content)).ok()))
     }
 
+    /// Whether this number of bytes is free, and some more for the driver.
+    ///
+    /// # Errors
+    /// `Error::Device` when the device fails.
+    pub fn has_memory(&self, bytes: usize) -> Result<bool> {
+        Ok(bytes + (bytes >> 4) <= self.free_memory()?)
+    }
+
     /// Bytes of free memory.
     pub fn free_memory(&self) -> Result<usize> {
         let (free, _) = memory_info(&self.context)

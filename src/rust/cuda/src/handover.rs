@@ -23,4 +23,6 @@ pub struct Handover {
     pub chain_clusters: usize,
     pub kmeans_coordinates: usize,
     pub kmeans_coordinates_per_device: usize,
+    /// Where half precision takes over from single precision.
+    pub kmeans_half_coordinates: usize,
 }

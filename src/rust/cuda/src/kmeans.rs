@@ -7,16 +7,21 @@
 
 mod assign;
 #[cfg(test)]
+mod candidate_decisions;
+mod candidates;
+#[cfg(test)]
 mod decisions;
 mod draw;
 mod iterate;
 mod launch;
+mod lloyd;
 mod observations;
 mod sharing;
 mod update;
 
 use std::sync::Arc;
 
+use self::assign::Precision;
 use self::launch::{SORTED, TILE};
 use self::observations::DeviceObservations;
 use self::sharing::on_each;
@@ -54,26 +59,36 @@ fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
         return Ok(false);
     }
     // The observations and centers, in double and in single precision, and of each observation its
-    // scalars, and its numbers in a sort.
+    // scalars, and its numbers in a sort. Half precision is left out if its memory does not fit.
     let (rows, centers) = (x.nrows() + TILE.max(SORTED), centers + TILE);
     let bytes = rows * (12 * x.ncols() + 32) + centers * (20 * x.ncols() + 32);
-    Ok(bytes + (bytes >> 4) <= device.free_memory()?)
+    device.has_memory(bytes)
 }
 
-/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`], on one or more devices, which must be
-/// [`fitting`].
+/// What k-means runs on.
+#[derive(Clone, Copy)]
+pub struct KMeansOn<'a> {
+    /// One or more devices, which must be [`fitting`].
+    pub devices: &'a [Arc<Device>],
+    /// Whether they compare in half precision first, where they can.
+    pub in_halves: bool,
+    /// The threads that copy the observations.
+    pub cpu: &'a Cpu,
+}
+
+/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`].
 ///
 /// # Errors
 /// As [`gmhclust_core::kmeans::KMeansDevice::iterate`].
 pub fn kmeans(
-    devices: &[Arc<Device>],
+    on: KMeansOn,
     x: &Observations,
     start: Start,
     iterations: usize,
     frame: &Frame,
-    cpu: &Cpu,
     monitor: &Monitor,
 ) -> Result<Assigned> {
+    let KMeansOn { devices, cpu, .. } = on;
     // The first device draws while the others receive the observations.
     let prepared = on_each(devices.iter().enumerate(), |(number, device)| {
         let observations = DeviceObservations::new(device, x, cpu, monitor)?;
@@ -89,14 +104,19 @@ pub fn kmeans(
         (Start::Centers(given), None) => matrix::stacked(&[given], x.ncols())?,
         (Start::Draws(_), None) => unreachable!("the first device has drawn"),
     };
-    iterate::iterate(observations, frame, centers, iterations, monitor)
+    let precision = Precision {
+        frame,
+        in_halves: on.in_halves,
+    };
+    iterate::iterate(observations, precision, centers, iterations, monitor)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::assign::Lloyd;
+    use super::candidates::Candidates;
     use super::draw::Seeding;
     use super::launch::*;
+    use super::lloyd::Lloyd;
     use super::update::{Members, Sort};
     use crate::arguments::{check, constants};
     use gmhclust_core::kmeans::CHUNK;
@@ -110,6 +130,7 @@ mod tests {
             THREADS,
             TILE,
             ROWS,
+            THRESHOLD_LANES,
             DIGIT_BITS,
             DIGITS,
             SORTED,
@@ -120,6 +141,7 @@ mod tests {
         let structs = [
             Seeding::layout(),
             Lloyd::layout(),
+            Candidates::layout(),
             Sort::layout(),
             Members::layout(),
         ];

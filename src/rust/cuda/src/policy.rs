@@ -284,6 +284,43 @@ pub const KMEANS_COORDINATES: usize = 1 << 26;
 ///   does the work while others are idle.
 pub const KMEANS_COORDINATES_PER_DEVICE: usize = 1 << 33;
 
+/// Minimum size of an iteration of k-means whose comparisons are in half precision first, on
+/// tensor cores; smaller ones are in single precision at once.
+///
+/// - Counts: centers, times columns beyond [`KMEANS_HALF_COLUMNS`]. For few columns, looking at the
+///   sums takes as long as the sums in single precision; for few centers, each observation's
+///   threshold and own center do.
+/// - Run: not measured in the tree: from the kernels' times for a million cells on an H200,
+///   1,000 centers in 14 columns (1.7 ms in halves, 1.3 ms in singles) and 64 columns (2.4, 4.0).
+/// - If wrong: the kernels of an iteration take up to twice as long.
+pub const KMEANS_HALF_COORDINATES: usize = 1 << 14;
+
+/// Number of columns that do not count there.
+///
+/// - Counts: columns.
+/// - Run: not measured in the tree, as [`KMEANS_HALF_COORDINATES`].
+/// - If wrong: as there.
+pub const KMEANS_HALF_COLUMNS: usize = 12;
+
+/// 1 in this number of observations may stay open in half precision, and be compared in double
+/// precision; if there are more, all are compared in single precision, from then on.
+///
+/// - Counts: observations of a GPU for each open one.
+/// - Run: not measured in the tree. Double precision has 1 in 64 of the operations of single
+///   precision on consumer cards.
+/// - If wrong: too low, double precision takes longer than single precision would; too high, half
+///   precision is given up although it is faster.
+pub const KMEANS_OPEN_RATIO: usize = 64;
+
+/// Maximum number of open observations that have a block of threads each; more are compared in
+/// tiles, which read the centers less often, but one after the other.
+///
+/// - Counts: observations.
+/// - Run: not measured in the tree: a few open ones of a million took .5 ms in blocks and 3.5 ms in
+///   tiles, with 10,000 centers in 64 columns on an H200.
+/// - If wrong: an iteration takes some milliseconds longer.
+pub const KMEANS_FEW_OPEN: usize = 1 << 11;
+
 /// Minimum size of a linkage whose dissimilarity matrix is on the GPU.
 ///
 /// - Counts: observations.

@@ -75,6 +75,7 @@ impl Planner {
             chain_clusters: policy::CHAIN_CLUSTERS,
             kmeans_coordinates: policy::KMEANS_COORDINATES,
             kmeans_coordinates_per_device: policy::KMEANS_COORDINATES_PER_DEVICE,
+            kmeans_half_coordinates: policy::KMEANS_HALF_COORDINATES,
         }
     }
 }

@@ -52,6 +52,25 @@ impl Frame {
         4.0 * (self.origin.len() as f64 + 4.0) * TINY
     }
 
+    /// The bound on the change of x·c in half precision, as a share of ‖x‖‖c‖: rounding both rows
+    /// takes 2⁻¹⁰ + 2⁻²², and a tensor core's sums (p + 32)·8u
+    /// ([`single`](crate::neighbours::single)). The rest covers a few roundings in single
+    /// precision.
+    ///
+    /// A center c is not nearer to x than a distance r unless ‖c‖²/2 − x·c ≤ (r² − ‖x‖²)/2. As
+    /// ‖x‖‖c‖ ≤ (‖x‖² + ‖c‖²)/2, it is not unless the sum s of products of halves has
+    /// −s ≤ (r² − (1 − share)‖x‖²)/2 − (1 − share)‖c‖²/2: a threshold for x, and an allowance
+    /// for c.
+    pub fn share_of_halves(&self) -> f64 {
+        1.001 / 1024.0 + (self.origin.len() as f64 + 34.0) * 8.0 * UNIT * 1.01
+    }
+
+    /// A bound on the change of x·c by coordinates that are subnormal as halves, of which the
+    /// smallest difference is 2⁻³⁸: (p + 4)·2⁻³⁸, twice what p coordinates below 1 take.
+    pub fn tiny_of_halves(&self) -> f64 {
+        (self.origin.len() as f64 + 4.0) / (1u64 << 38) as f64
+    }
+
     /// A factor that lowers a computed sum of the squares of coordinates below the exact one.
     pub fn rounding(&self) -> f64 {
         1.0 - (self.origin.len() as f64 + 9.0) * f64::EPSILON

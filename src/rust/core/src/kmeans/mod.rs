@@ -10,7 +10,8 @@
 //! Conference on Data Mining, 2010, doi:10.1137/1.9781611972801.12). All other observations are
 //! compared with all centers by bounds in single precision (screen.rs), and where these leave more
 //! than one center, in double precision (exact.rs). A GPU (kernels/kmeans.cu) does the same, with
-//! the same result, but compares all observations in every iteration.
+//! the same result, but compares all observations in every iteration, and many centers in half
+//! precision first ([`frame::Frame::share_of_halves`]).
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;

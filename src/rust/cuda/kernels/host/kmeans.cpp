@@ -28,6 +28,30 @@ EXPORT void host_decide(const Lloyd &lloyd, uint blocks) {
   launch({blocks}, THREADS, [&] { decide(lloyd); });
 }
 
+EXPORT void host_convert_observations_to_halves(const Lloyd &lloyd, const Candidates &candidates,
+                                                uint blocks) {
+  launch({blocks}, THREADS, [&] { convert_observations_to_halves(lloyd, candidates); });
+}
+
+EXPORT void host_convert_centers_to_halves(const Lloyd &lloyd, const Candidates &candidates) {
+  uint warps = THREADS / WARP, blocks = (lloyd.clusters + warps - 1) / warps;
+  launch({blocks}, THREADS, [&] { convert_centers_to_halves(lloyd, candidates); });
+}
+
+EXPORT void host_find_thresholds(const Lloyd &lloyd, const Candidates &candidates) {
+  uint rows = THREADS / THRESHOLD_LANES, blocks = (candidates.rows + rows - 1) / rows;
+  launch({blocks}, THREADS, [&] { find_thresholds(lloyd, candidates); });
+}
+
+EXPORT void host_decide_candidates(const Lloyd &lloyd, const Candidates &candidates) {
+  uint blocks = (candidates.rows + THREADS - 1) / THREADS;
+  launch({blocks}, THREADS, [&] { decide_candidates(lloyd, candidates); });
+}
+
+EXPORT void host_decide_few(const Lloyd &lloyd, uint open) {
+  launch({open}, THREADS, [&] { decide_few(lloyd); });
+}
+
 EXPORT void host_sort(const Sort &sort) {
   launch({sort.blocks}, THREADS, [&] { count_digits(sort); });
   launch({1}, SCAN_THREADS, [&] { scan_counts(sort); });

@@ -5,101 +5,32 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
 
+use super::candidates::CandidateSearch;
 use super::launch::{config, NONE, ROWS, THREADS, TILE};
+use super::lloyd::{Lloyd, BATCH_COORDINATES};
 use super::observations::DeviceObservations;
-use crate::arguments::arguments;
 use crate::device::DriverResult;
+use crate::policy;
 use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::frame::Frame;
-use gmhclust_core::kmeans::margin::{Margin, UNDERFLOW};
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::single_precision::TINY;
-
-/// Number of pairs of coordinates of a launch, which takes a fraction of a second. If larger, an
-/// interrupt is answered late.
-const BATCH_COORDINATES: usize = 1 << 40;
 
 /// Number of blocks of the kernel `decide` per multiprocessor: as many as fit there.
 const DECIDING_BLOCKS: usize = 2;
 
-arguments! {
-    /// As in kmeans_launch.cuh.
-    pub struct Lloyd {
-        pub x: u64,
-        pub centers: u64,
-        pub cluster: u64,
-        pub changed: u64,
-        pub open: u64,
-        pub open_count: u64,
-        pub single_observations: u64,
-        pub errors: u64,
-        pub single_centers: u64,
-        pub halves: u64,
-        pub norms: u64,
-        pub origin: u64,
-        pub unit: f64,
-        pub smallest: f64,
-        pub share: f64,
-        pub tiny: f64,
-        pub rounding: f64,
-        pub margin: f64,
-        pub underflow: f64,
-        pub rows: u32,
-        pub columns: u32,
-        pub clusters: u32,
-        pub first: u32,
-        pub last: u32,
-        pub offset: u32,
-    }
-}
+/// Before the first comparison in half precision, observations are compared with one center in this
+/// number, but at least `FIRST_CENTERS`. If larger, the nearest of these is far, and many centers
+/// are candidates; if smaller, these comparisons take long.
+const FIRST_SHARE: u32 = 8;
+const FIRST_CENTERS: u32 = 64;
 
-impl Lloyd {
-    /// Sizes and the constants of bounds; all addresses are 0.
-    pub fn new(frame: &Frame, n: usize, clusters: usize, assigned: &Range<usize>) -> Self {
-        let columns = frame.origin.len();
-        Self {
-            x: 0,
-            centers: 0,
-            cluster: 0,
-            changed: 0,
-            open: 0,
-            open_count: 0,
-            single_observations: 0,
-            errors: 0,
-            single_centers: 0,
-            halves: 0,
-            norms: 0,
-            origin: 0,
-            unit: frame.unit,
-            smallest: TINY,
-            share: frame.share,
-            tiny: frame.tiny(),
-            rounding: frame.rounding(),
-            margin: Margin::new(columns).0,
-            underflow: UNDERFLOW,
-            rows: n as u32,
-            columns: columns as u32,
-            clusters: clusters as u32,
-            first: assigned.start as u32,
-            last: assigned.end as u32,
-            offset: 0,
-        }
-    }
-
-    /// Number of the observations to assign.
-    fn assigned(&self) -> usize {
-        (self.last - self.first) as usize
-    }
-
-    /// Number of tiles of these observations.
-    pub fn tiles(&self) -> usize {
-        self.assigned().div_ceil(TILE)
-    }
-
-    /// Number of tiles of the centers.
-    pub fn tiles_of_centers(&self) -> usize {
-        (self.clusters as usize).div_ceil(TILE)
-    }
+/// How devices compare observations with centers before they do so in double precision.
+#[derive(Debug, Clone, Copy)]
+pub struct Precision<'a> {
+    /// For bounds.
+    pub frame: &'a Frame,
+    /// Whether they compare in half precision first, where they can.
+    pub in_halves: bool,
 }
 
 /// The assignments of a device's share of the observations.
@@ -107,10 +38,15 @@ pub struct Assigner {
     convert_centers: CudaFunction,
     screen: CudaFunction,
     decide: CudaFunction,
+    decide_few: CudaFunction,
     blocks_to_decide: usize,
     /// Sizes and constants, without addresses.
     sizes: Lloyd,
     memory: AssignmentMemory,
+    /// The comparisons in half precision, while they pay.
+    candidates: Option<CandidateSearch>,
+    /// Whether all observations have a cluster.
+    is_assigned: bool,
 }
 
 /// Device memory: see `Lloyd` in kmeans_launch.cuh.
@@ -118,9 +54,9 @@ struct AssignmentMemory {
     /// By observation, also of those that other devices assign: the number of its cluster, or
     /// [`NONE`].
     cluster: CudaSlice<u32>,
-    changed: CudaSlice<u32>,
+    /// Whether an assignment has changed, and the number of open observations.
+    flags: CudaSlice<u32>,
     open: CudaSlice<u32>,
-    open_count: CudaSlice<u32>,
     single_observations: CudaSlice<f32>,
     errors: CudaSlice<f32>,
     single_centers: CudaSlice<f32>,
@@ -139,10 +75,9 @@ impl AssignmentMemory {
         let none = vec![NONE; sizes.rows as usize];
         let memory = Self {
             cluster: stream.clone_htod(&none)?,
-            changed: stream.alloc_zeros(1)?,
+            flags: stream.alloc_zeros(2)?,
             // SAFETY: as above.
             open: unsafe { stream.alloc::<u32>(rows)? },
-            open_count: stream.alloc_zeros(1)?,
             // The last tile may have fewer rows.
             single_observations: stream.alloc_zeros(rows * p)?,
             errors: singles(rows)?,
@@ -161,10 +96,11 @@ impl Assigner {
     /// For the observations in `assigned`, and these centers.
     pub fn new(
         observations: &DeviceObservations,
-        frame: &Frame,
+        precision: Precision,
         centers: &CudaSlice<f64>,
         assigned: &Range<usize>,
     ) -> Result<Self> {
+        let Precision { frame, in_halves } = precision;
         let (n, p) = observations.x.dim();
         let sizes = Lloyd::new(frame, n, centers.len() / p, assigned);
         let allocate = || -> DriverResult<_> {
@@ -173,19 +109,25 @@ impl Assigner {
         };
         let allocated = allocate().map_err(|error| observations.error(&error))?;
         let (memory, multiprocessors) = allocated;
-        let assigner = Self {
+        let mut assigner = Self {
             convert_centers: observations.kernel("convert_centers")?,
             screen: observations.kernel("screen")?,
             decide: observations.kernel("decide")?,
+            decide_few: observations.kernel("decide_few")?,
             blocks_to_decide: DECIDING_BLOCKS * multiprocessors as usize,
             sizes,
             memory,
+            candidates: None,
+            is_assigned: false,
         };
         let convert = observations.kernel("convert_observations")?;
         if !assigned.is_empty() {
             let lloyd = assigner.lloyd(observations, centers);
             let launched = assigner.launch(observations, &convert, &lloyd, sizes.tiles(), TILE);
             launched.map_err(|error| observations.error(&error))?;
+            if in_halves {
+                assigner.candidates = CandidateSearch::new(observations, frame, &lloyd)?;
+            }
         }
         Ok(assigner)
     }
@@ -201,9 +143,9 @@ impl Assigner {
             x: at.at(&at.values),
             centers: at.at(centers),
             cluster: at.at(&memory.cluster),
-            changed: at.at(&memory.changed),
+            changed: at.at(&memory.flags),
             open: at.at(&memory.open),
-            open_count: at.at(&memory.open_count),
+            open_count: at.at(&memory.flags) + size_of::<u32>() as u64,
             single_observations: at.at(&memory.single_observations),
             errors: at.at(&memory.errors),
             single_centers: at.at(&memory.single_centers),
@@ -232,6 +174,9 @@ impl Assigner {
     }
 
     /// Assigns the observations to these centers; returns whether any assignment has changed.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
     pub fn assign(
         &mut self,
         observations: &DeviceObservations,
@@ -240,38 +185,99 @@ impl Assigner {
     ) -> Result<bool> {
         let failed = |error| observations.error(&error);
         let lloyd = self.lloyd(observations, centers);
-        let stream = &observations.stream;
-        let zeroed = stream.memset_zeros(&mut self.memory.changed);
+        let zeroed = observations.stream.memset_zeros(&mut self.memory.flags);
         zeroed.map_err(failed)?;
-        let tiles_of_centers = lloyd.tiles_of_centers();
-        let converted = self.launch(
-            observations,
-            &self.convert_centers,
-            &lloyd,
-            tiles_of_centers,
-            TILE,
-        );
+        if !self.assign_by_candidates(observations, &lloyd, monitor)? {
+            self.assign_by_screen(observations, &lloyd, monitor)?;
+        }
+        self.is_assigned = true;
+        let mut flags = [0; 2];
+        observations.fetch(&self.memory.flags.as_view(), &mut flags)?;
+        Ok(flags[0] != 0)
+    }
+
+    /// Compares the observations with the centers in half precision. Returns `false` if too many
+    /// observations stay open for comparing them in double precision at once.
+    fn assign_by_candidates(
+        &mut self,
+        observations: &DeviceObservations,
+        lloyd: &Lloyd,
+        monitor: &Monitor,
+    ) -> Result<bool> {
+        if self.candidates.is_none() {
+            return Ok(false);
+        }
+        if !self.is_assigned {
+            // The nearest of some centers gives a first threshold.
+            let some = (lloyd.clusters / FIRST_SHARE).max(FIRST_CENTERS);
+            if some >= lloyd.clusters {
+                return Ok(false);
+            }
+            let some = Lloyd {
+                clusters: some,
+                ..*lloyd
+            };
+            self.assign_by_screen(observations, &some, monitor)?;
+        }
+        let failed = |error| observations.error(&error);
+        let stream = &observations.stream;
+        let mut open_count = self.memory.flags.slice_mut(1..2);
+        stream.memset_zeros(&mut open_count).map_err(failed)?;
+        if let Some(search) = &self.candidates {
+            search.assign(observations, lloyd, monitor)?;
+        }
+        let mut open = [0];
+        observations.fetch(&self.memory.flags.slice(1..2), &mut open)?;
+        let open = open[0] as usize;
+        if open > lloyd.assigned() / policy::KMEANS_OPEN_RATIO {
+            self.candidates = None;
+            return Ok(false);
+        }
+        if open > 0 {
+            let (kernel, blocks) = if open <= policy::KMEANS_FEW_OPEN {
+                (&self.decide_few, open)
+            } else {
+                (&self.decide, open.div_ceil(ROWS).min(self.blocks_to_decide))
+            };
+            let decided = self.launch(observations, kernel, lloyd, blocks, THREADS);
+            decided.map_err(failed)?;
+        }
+        Ok(true)
+    }
+
+    /// Compares the observations with the centers in single precision, and those that are open then
+    /// in double precision.
+    fn assign_by_screen(
+        &mut self,
+        observations: &DeviceObservations,
+        lloyd: &Lloyd,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let failed = |error| observations.error(&error);
+        let stream = &observations.stream;
+        let of_centers = lloyd.tiles_of_centers();
+        let convert = &self.convert_centers;
+        let converted = self.launch(observations, convert, lloyd, of_centers, TILE);
         converted.map_err(failed)?;
-        let at_a_time = BATCH_COORDINATES / (centers.len() * TILE);
-        let at_a_time = at_a_time.clamp(1 << 7, i32::MAX as usize / TILE);
+        let at_a_time = lloyd.clusters as usize * lloyd.columns as usize * TILE;
+        let at_a_time = (BATCH_COORDINATES / at_a_time).clamp(1 << 7, i32::MAX as usize / TILE);
         for tile in (0..lloyd.tiles()).step_by(at_a_time) {
             monitor.check()?;
             let tiles = at_a_time.min(lloyd.tiles() - tile);
             let part = Lloyd {
                 offset: (tile * TILE) as u32,
-                ..lloyd
+                ..*lloyd
             };
             let blocks = (tiles * TILE).div_ceil(ROWS);
             let blocks = blocks.min(self.blocks_to_decide);
+            let mut open_count = self.memory.flags.slice_mut(1..2);
             stream
-                .memset_zeros(&mut self.memory.open_count)
+                .memset_zeros(&mut open_count)
                 .and_then(|()| self.launch(observations, &self.screen, &part, tiles, THREADS))
                 .and_then(|()| self.launch(observations, &self.decide, &part, blocks, THREADS))
                 .and_then(|()| stream.synchronize())
                 .map_err(failed)?;
         }
-        let mut changed = [0];
-        observations.fetch(&self.memory.changed.as_view(), &mut changed)?;
-        Ok(changed != [0])
+        Ok(())
     }
 }

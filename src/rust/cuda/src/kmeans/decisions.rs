@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use ndarray::{Array2, Axis};
 
-use super::assign::Lloyd;
 use super::draw::Seeding;
 use super::iterate::relative;
 use super::launch::{DIGITS, NONE, SORTED, TILE, WEIGH_WARPS};
+use super::lloyd::Lloyd;
 use super::sharing::shares;
 use super::update::{passes, Members, Sort};
 use super::*;
@@ -23,7 +23,7 @@ use gmhclust_core::Cpu;
 ///
 /// # Safety
 /// As [`host::function`].
-unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
+pub unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| host::library("kmeans.cpp", &[]));
     // SAFETY: as the caller says.
@@ -204,7 +204,7 @@ fn host_iterate(
     (assigned, open_in_all)
 }
 
-fn frame_of(x: &Observations) -> Frame {
+pub fn frame_of(x: &Observations) -> Frame {
     Frame::new(x, x.values().iter().fold(0.0, |most, v| v.abs().max(most)))
 }
 

@@ -5,14 +5,13 @@ use std::ops::Range;
 use cudarc::driver::CudaSlice;
 use ndarray::Array2;
 
-use super::assign::Assigner;
+use super::assign::{Assigner, Precision};
 use super::launch::NONE;
 use super::observations::DeviceObservations;
 use super::sharing::{on_each, shares};
 use super::update::Updater;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;
-use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::Assigned;
 use gmhclust_core::matrix::{RowSlices, STANDARD_LAYOUT};
 use gmhclust_core::memory;
@@ -25,14 +24,14 @@ const SENT_AT_A_TIME: usize = 1 << 20;
 /// Assigns observations and updates centers until no assignment changes.
 pub fn iterate(
     observations: Vec<DeviceObservations>,
-    frame: &Frame,
+    precision: Precision,
     centers: Array2<f64>,
     most: usize,
     monitor: &Monitor,
 ) -> Result<Assigned> {
     let n = observations[0].x.nrows();
     monitor.expect((n * most) as u64);
-    let mut partition = Partition::new(observations, frame, centers)?;
+    let mut partition = Partition::new(observations, precision, centers)?;
     for iteration in 1..=most {
         if !partition.assign(monitor)? {
             return partition.finish(iteration);
@@ -55,7 +54,7 @@ struct Partition<'a> {
 impl<'a> Partition<'a> {
     fn new(
         observations: Vec<DeviceObservations<'a>>,
-        frame: &Frame,
+        precision: Precision,
         centers: Array2<f64>,
     ) -> Result<Self> {
         let (n, k, devices) = (
@@ -66,7 +65,7 @@ impl<'a> Partition<'a> {
         let parts = shares(n, devices).zip(shares(k, devices));
         let workers = on_each(observations.into_iter().zip(parts), |work| {
             let (observations, (rows, moved)) = work;
-            DeviceShare::new(observations, frame, rows, moved, &centers)
+            DeviceShare::new(observations, precision, rows, moved, &centers)
         })?;
         Ok(Self {
             workers,
@@ -164,7 +163,7 @@ struct DeviceShare<'a> {
 impl<'a> DeviceShare<'a> {
     fn new(
         observations: DeviceObservations<'a>,
-        frame: &Frame,
+        precision: Precision,
         rows: Range<usize>,
         moved: Range<usize>,
         centers: &Array2<f64>,
@@ -183,7 +182,7 @@ impl<'a> DeviceShare<'a> {
         let allocated = allocate().map_err(|error| observations.error(&error))?;
         let (centers, relative) = allocated;
         Ok(Self {
-            assigner: Assigner::new(&observations, frame, &centers, &rows)?,
+            assigner: Assigner::new(&observations, precision, &centers, &rows)?,
             updater: Updater::new(&observations, moved.clone())?,
             observations,
             rows,

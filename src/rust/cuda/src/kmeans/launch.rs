@@ -9,6 +9,7 @@ pub const WEIGH_WARPS: u32 = 4;
 pub const THREADS: usize = 256;
 pub const TILE: usize = 128;
 pub const ROWS: usize = 128;
+pub const THRESHOLD_LANES: usize = 8;
 pub const DIGIT_BITS: u32 = 8;
 pub const DIGITS: usize = 1 << DIGIT_BITS;
 pub const SORTED: usize = 4096;

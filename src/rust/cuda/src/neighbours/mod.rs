@@ -13,12 +13,12 @@
 //! - [`settle`] and [`search`]: the decision on the CPU, and the search as a whole.
 
 mod copier;
-mod halves;
+pub mod halves;
 mod launch;
-mod layout;
+pub mod layout;
 mod memory_plan;
 mod positions;
-mod products;
+pub mod products;
 mod query_batch;
 mod references;
 mod rows;
@@ -26,7 +26,7 @@ mod scatter;
 mod search;
 mod searcher;
 mod settle;
-mod sweep;
+pub mod sweep;
 mod sweeper;
 mod work_queue;
 

@@ -33,7 +33,7 @@ const OLDEST: (i32, i32) = (8, 0);
 /// Bytes of a block's shared memory for coordinates, and an upper bound on the bytes for everything
 /// else.
 const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
-const OTHER_SHARED_BYTES: u32 = 19_200;
+const OTHER_SHARED_BYTES: u32 = 17_100;
 
 /// The kernel that collects candidates in half precision.
 #[derive(Clone)]
@@ -48,9 +48,17 @@ impl Collect {
     /// # Errors
     /// `Error::Device` when the device fails.
     pub fn new(device: &Device, frame: &RowFrame) -> Result<Self> {
-        let module = match frame.sums() {
-            RowSum::AbsoluteProducts => &kernels::PRODUCTS_ABSOLUTE,
-            _ => &kernels::PRODUCTS,
+        Self::of_sums(device, frame.sums() == RowSum::AbsoluteProducts)
+    }
+
+    /// The kernel for sums of products, or for their absolute values.
+    ///
+    /// # Errors
+    /// `Error::Device` when the device fails.
+    pub fn of_sums(device: &Device, absolute: bool) -> Result<Self> {
+        let module = match absolute {
+            true => &kernels::PRODUCTS_ABSOLUTE,
+            false => &kernels::PRODUCTS,
         };
         let kernel = device.kernel(module, "collect")?;
         let failed = |error: DriverError| device.error("preparing a search", &error);

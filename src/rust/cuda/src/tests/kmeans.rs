@@ -1,5 +1,8 @@
 //! Compares k-means on a GPU with the CPU's.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use gmhclust_core::kmeans::checks::compare_with_plain_iterations;
 use gmhclust_core::kmeans::{cluster, KMeansDevice, Start};
 use gmhclust_core::testing::{draw, Data, Random, DATA};
@@ -7,6 +10,7 @@ use gmhclust_core::{Cpu, Monitor};
 use ndarray::s;
 
 use super::{cuda, cuda_on, several_gpus};
+use crate::{Cuda, Handover};
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
@@ -41,6 +45,49 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
             cluster(&x, Start::Draws(&uniforms), 6, device, &Monitor::default())
         };
         assert_eq!(run(&cuda), run(&cpu), "{n} x {p}, {k} centers");
+    }
+}
+
+/// Enough centers that the GPU compares them in half precision first.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn many_centers_have_the_bits_of_the_cpu() {
+    compare_many_centers(&DATA, 256..1_500, 30_000);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn many_centers_are_compared_alike_on_small_data() {
+    compare_many_centers(&[Data::Plain, Data::Islands], 70..90, 300);
+}
+
+fn compare_many_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
+    let cpu = Arc::new(Cpu::new(8).unwrap());
+    let singles = Handover {
+        kmeans_half_coordinates: usize::MAX,
+        ..Handover::default()
+    };
+    let [halves, singles] =
+        [Handover::default(), singles].map(|size| Cuda::new(None, cpu.clone(), size).unwrap());
+    let mut random = Random(17);
+    for (round, &data) in kinds.iter().enumerate() {
+        let k = centers.start + random.below(centers.len());
+        let n = k + random.below(most_rows);
+        // Less than, exactly, and more than what a tensor core multiplies at a time.
+        let p = [3, 16, 14, 64, 100][round % 5];
+        let x = draw(&mut random, data, n, p);
+        let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+        for start in [
+            Start::Draws(&uniforms),
+            Start::Centers(x.slice(s![..k, ..])),
+        ] {
+            let run =
+                |device: &dyn KMeansDevice| cluster(&x, start, 5, device, &Monitor::default());
+            let expected = run(&*cpu);
+            let case = format!("{data:?}, {n} x {p}, {k} centers");
+            assert!(run(&halves) == expected, "halves, {case}");
+            assert!(run(&singles) == expected, "singles, {case}");
+        }
     }
 }
 
