@@ -47,8 +47,10 @@
 #' half precision is precise enough: for Euclidean distances, correlations and cosines in 8 columns
 #' or more. The CPU does all work for the binary and Minkowski metrics.
 #'
-#' [gkmeans()]: The GPU draws the initial centers and computes all iterations in double precision.
-#' The CPU computes the final sums of squares.
+#' [gkmeans()]: The GPU draws the initial centers and computes all iterations. It compares all
+#' observations with all centers in single precision, or in half precision for many centers on data
+#' center GPUs, and what that leaves open in double precision. The CPU computes the final sums of
+#' squares.
 #'
 #' [ghclust()] with a matrix: For complete, average, mcquitty and Ward's linkage, the matrix is in
 #' the GPU's memory, either computed there as in [gdist()] or copied there. The GPU does all work on
