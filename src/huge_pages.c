@@ -6,12 +6,17 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
 
-/* For the whole pages of this memory. Only the time depends on whether the system follows. */
+#ifdef MADV_HUGEPAGE
+
+/* For all pages of this memory, those that it shares with the allocator's own data, too: if a
+   mapping had pages of both kinds, the system could not move it, and realloc() would copy it. Only
+   the time depends on whether the system follows. */
 void gmhclust_prefer_huge_pages(void *memory, size_t bytes) {
     uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE), start = (uintptr_t) memory;
-    uintptr_t first = (start + page - 1) / page * page, end = (start + bytes) / page * page;
-    if (first < end) madvise((void *) first, end - first, MADV_HUGEPAGE);
+    uintptr_t first = start / page * page, end = (start + bytes + page - 1) / page * page;
+    madvise((void *) first, end - first, MADV_HUGEPAGE);
 }
 
 #else

@@ -1,8 +1,8 @@
 //! Whether the values of a vector are finite.
 
 use extendr_api::prelude::*;
-use gmhclust_core::magnitude::largest_on_threads;
-use gmhclust_core::{Cpu, Error as CoreError, Result as CoreResult};
+use gmhclust_core::magnitude::{largest, largest_on_threads};
+use gmhclust_core::Cpu;
 
 use crate::rvalue::{self, Values};
 
@@ -14,15 +14,21 @@ use crate::rvalue::{self, Values};
 /// @noRd
 #[extendr]
 fn is_all_finite(x: Robj, threads: i32) -> Robj {
-    let look = || all_finite(&Values::<f64>::of(&x, "x")?, threads);
-    look().map_or_else(|_: CoreError| rvalue::null(), rvalue::logical)
+    match Values::<f64>::of(&x, "x") {
+        Ok(values) => rvalue::logical(all_finite(&values, threads)),
+        Err(_) => rvalue::null(),
+    }
 }
 
-/// On this number of threads, or as many as the system gives.
-fn all_finite(values: &[f64], threads: i32) -> CoreResult<bool> {
+/// On this number of threads; if the system gives none, on the calling one.
+fn all_finite(values: &[f64], threads: i32) -> bool {
     let threads = usize::try_from(threads).unwrap_or(1);
-    let cpu = Cpu::new(threads).or_else(|_| Cpu::new(1))?;
-    Ok(cpu.install(|| largest_on_threads(values).is_finite()))
+    let several = (threads > 1).then(|| Cpu::new(threads).ok()).flatten();
+    let largest = match several {
+        Some(cpu) => cpu.install(|| largest_on_threads(values)),
+        None => largest(values),
+    };
+    largest.is_finite()
 }
 
 extendr_module! {

@@ -23,11 +23,12 @@
 // Candidates that a warp has room for: fewer than it hands on at a time, and one of each thread.
 #define FOUND (2 * WARP)
 
-// Stages that are copied ahead of the one that is worked on. One less than there could be: so a
-// warp that looks at candidates holds the others up only after a whole tile.
+// Stages that are copied ahead of the one that is worked on. One less than there could be: so the
+// other warps can go on for another stage while one looks at candidates.
 #define AHEAD (STAGES - 2)
 
-// Tiles whose allowances are in shared memory: those of the stages, and the one before.
+// Tiles whose allowances are in shared memory. Those of a tile are overwritten STAGES + 1 tiles
+// later, when no warp works on it any more.
 #define ALLOWED (STAGES + 1)
 
 // Where a unit of a row is within a stage: such that neither copies nor `load` meet in a bank.
@@ -87,7 +88,8 @@ __device__ __forceinline__ void add_products(float (&sums)[4], const uint (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Minus the frame's sum, times SQUARED_SCALE.
+// Minus the frame's sum, times SQUARED_SCALE. A candidate has sum < threshold + allowance, which is
+// finish(..) / SQUARED_SCALE + allowance > -threshold here.
 __device__ __forceinline__ float finish(float sum) { return ABSOLUTE ? fabsf(sum) : sum; }
 
 // Collects what is below the thresholds.

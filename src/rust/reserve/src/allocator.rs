@@ -42,7 +42,7 @@ impl Allocator {
     }
 }
 
-/// Reports an allocation, unless it was refused.
+/// Reports an allocation, and asks for huge pages for it, unless it was refused.
 #[inline]
 fn count(pointer: *mut u8, bytes: usize) {
     huge_pages::prefer(pointer, bytes);

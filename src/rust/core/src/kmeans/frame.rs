@@ -57,16 +57,17 @@ impl Frame {
     /// ([`single`](crate::neighbours::single)). The rest covers a few roundings in single
     /// precision.
     ///
-    /// A center c is not nearer to x than a distance r unless ‖c‖²/2 − x·c ≤ (r² − ‖x‖²)/2. As
-    /// ‖x‖‖c‖ ≤ (‖x‖² + ‖c‖²)/2, it is not unless the sum s of products of halves has
+    /// If a center c is within a distance r of x, then ‖c‖²/2 − x·c ≤ (r² − ‖x‖²)/2. As
+    /// ‖x‖‖c‖ ≤ (‖x‖² + ‖c‖²)/2, the sum s of products of halves then has
     /// −s ≤ (r² − (1 − share)‖x‖²)/2 − (1 − share)‖c‖²/2: a threshold for x, and an allowance
     /// for c.
     pub fn share_of_halves(&self) -> f64 {
         1.001 / 1024.0 + (self.origin.len() as f64 + 34.0) * 8.0 * UNIT * 1.01
     }
 
-    /// A bound on the change of x·c by coordinates that are subnormal as halves, of which the
-    /// smallest difference is 2⁻³⁸: (p + 4)·2⁻³⁸, twice what p coordinates below 1 take.
+    /// A bound on the change of x·c by coordinates that are subnormal as halves: rounding one
+    /// changes it by at most 2⁻³⁹, and the other coordinate of its product is below 1/2. Both rows
+    /// take p·2⁻³⁹, of which this is twice as much.
     pub fn tiny_of_halves(&self) -> f64 {
         (self.origin.len() as f64 + 4.0) / (1u64 << 38) as f64
     }

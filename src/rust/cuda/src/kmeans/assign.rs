@@ -230,7 +230,10 @@ impl Assigner {
         observations.fetch(&self.memory.flags.slice(1..2), &mut open)?;
         let open = open[0] as usize;
         if open > lloyd.assigned() / policy::KMEANS_OPEN_RATIO {
-            self.candidates = None;
+            // In the first iteration, the reason may be that the first centers are far.
+            if self.is_assigned {
+                self.candidates = None;
+            }
             return Ok(false);
         }
         if open > 0 {

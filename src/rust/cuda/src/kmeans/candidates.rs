@@ -17,7 +17,7 @@ use crate::neighbours::halves::STEP;
 use crate::neighbours::layout::SCALARS;
 use crate::neighbours::products::{self, Collect};
 use crate::neighbours::sweep::Sweep;
-use gmhclust_core::error::Result;
+use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::monitor::Monitor;
 
@@ -25,8 +25,9 @@ use gmhclust_core::monitor::Monitor;
 /// smaller, multiprocessors are idle at the ends.
 const BATCH: usize = 1 << 18;
 
-/// Number of candidates of an observation that there is room for. In the second iteration, 1 in
-/// 1,000 observations of cells has more than 16, in later iterations fewer.
+/// Number of candidates of an observation that there is room for. In the first iteration, which
+/// knows only the nearest of some centers, 1 in 5,000 observations of cells has more; in the second
+/// one, 1 in 1,000 has more than 16. If larger, they take more memory.
 const ROOM: usize = 64;
 
 arguments! {
@@ -122,25 +123,33 @@ impl CandidateMemory {
 
 impl CandidateSearch {
     /// For the observations of `lloyd`; `None` if the device has no tensor cores or too little
-    /// memory.
+    /// memory, or if the frame has no unit, so that all coordinates are 0.
+    ///
+    /// # Errors
+    /// `Error::Device` when the device fails.
     pub fn new(at: &DeviceObservations, frame: &Frame, lloyd: &Lloyd) -> Result<Option<Self>> {
         let needed = bytes(
             lloyd.assigned(),
             lloyd.clusters as usize,
             frame.origin.len(),
         );
-        if !suits(at.device, needed)? {
+        if frame.unit == 0.0 || !suits(at.device, needed)? {
             return Ok(None);
         }
         let sizes = Candidates::new(frame, ROOM);
         let memory = CandidateMemory::new(&at.stream, &sizes, lloyd);
+        let memory = match memory.map_err(|error| at.error(&error)) {
+            // Others may have taken it meanwhile.
+            Err(Error::Memory(_)) => return Ok(None),
+            memory => memory?,
+        };
         let search = Self {
             convert_centers: at.kernel("convert_centers_to_halves")?,
             find_thresholds: at.kernel("find_thresholds")?,
             collect: Collect::of_sums(at.device, false)?,
             decide_candidates: at.kernel("decide_candidates")?,
             sizes,
-            memory: memory.map_err(|error| at.error(&error))?,
+            memory,
         };
         let halves = lloyd.assigned() * sizes.width as usize;
         let convert = at.kernel("convert_observations_to_halves")?;

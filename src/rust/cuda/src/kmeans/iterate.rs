@@ -182,8 +182,9 @@ impl<'a> DeviceShare<'a> {
         let allocated = allocate().map_err(|error| observations.error(&error))?;
         let (centers, relative) = allocated;
         Ok(Self {
-            assigner: Assigner::new(&observations, precision, &centers, &rows)?,
+            // First what must have its memory, then what takes more where there is some.
             updater: Updater::new(&observations, moved.clone())?,
+            assigner: Assigner::new(&observations, precision, &centers, &rows)?,
             observations,
             rows,
             moved,
