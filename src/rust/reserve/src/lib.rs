@@ -26,7 +26,7 @@
 //!
 //! The allocator also keeps the account of large allocations
 //! ([`account`](gmhclust_core::memory::account)), from which the core computes how much memory was
-//! taken but not written yet, and asks the system for [huge pages](huge_pages) for them.
+//! taken but not written yet, and asks the system for huge pages for them.
 
 mod allocator;
 mod arena;
