@@ -52,7 +52,9 @@ impl<'a> DeviceObservations<'a> {
         };
         let (stream, mut values) =
             allocated().map_err(|error| device.error("copying observations", &error))?;
-        let mut sender = Sender::new(device, (values.len() / TIMES).clamp(SENT[0], SENT[1]))?;
+        let len = x.values().len();
+        let at_a_time = (len / TIMES).clamp(SENT[0], SENT[1]).min(len);
+        let mut sender = Sender::new(device, at_a_time)?;
         sender.send(&mut values, 0, x.values(), cpu, monitor)?;
         sender.finish()?;
         Ok(Self {
