@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use crate::error::{Error, Result};
-use crate::magnitude::{largest, largest_on_threads, LargestSeen};
+use crate::magnitude::{largest, LargestSeen};
 use crate::matrix::{self, RowSlices};
 use ndarray::{Array2, ArrayView2};
 
@@ -56,7 +56,7 @@ impl Observations {
         Ok(Self { values: x, largest })
     }
 
-    /// The largest magnitude of a value.
+    /// The largest magnitude of a value, also of those that [`Observations::take_rows`] left out.
     pub fn largest(&self) -> f64 {
         self.largest
     }
@@ -66,9 +66,10 @@ impl Observations {
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
     pub fn take_rows(&self, rows: &[u32]) -> Result<Self> {
-        let values = matrix::take_rows(self, rows)?;
-        let largest = largest_on_threads(values.values());
-        Ok(Self { values, largest })
+        Ok(Self {
+            values: matrix::take_rows(self, rows)?,
+            largest: self.largest,
+        })
     }
 }
 

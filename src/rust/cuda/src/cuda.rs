@@ -240,12 +240,12 @@ impl KMeansDevice for Cuda {
             return self.cpu.iterate(x, start, iterations, frame, monitor);
         }
         let columns = x.ncols().saturating_sub(policy::KMEANS_HALF_COLUMNS);
-        let share = kmeans::KMeansOn {
+        let on = kmeans::KMeansOn {
             devices: &devices,
             in_halves: centers * columns >= self.handover.kmeans_half_coordinates,
             cpu: &self.cpu,
         };
-        kmeans::kmeans(share, x, start, iterations, frame, monitor)
+        kmeans::kmeans(on, x, start, iterations, frame, monitor)
     }
 }
 

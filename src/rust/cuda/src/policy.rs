@@ -303,7 +303,8 @@ pub const KMEANS_HALF_COORDINATES: usize = 1 << 14;
 pub const KMEANS_HALF_COLUMNS: usize = 12;
 
 /// 1 in this number of observations may stay open in half precision, and be compared in double
-/// precision; if there are more, all are compared in single precision, from then on.
+/// precision; if there are more, all are compared in single precision, from the second iteration
+/// on also in all later ones.
 ///
 /// - Counts: observations of a GPU for each open one.
 /// - Run: not measured in the tree. Double precision has 1 in 64 of the operations of single

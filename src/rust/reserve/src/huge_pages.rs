@@ -11,8 +11,8 @@ extern "C" {
     fn gmhclust_prefer_huge_pages(memory: *mut c_void, bytes: usize);
 }
 
-/// Smallest allocation, in bytes, that asks: 32 MiB, from which on glibc's allocations always have
-/// a mapping of their own, which the request ends with.
+/// Smallest allocation, in bytes, that asks: 32 MiB. From there on, each of glibc's allocations has
+/// a mapping of its own, so that what was asked for ends when the memory is freed.
 const LARGE: usize = 32 << 20;
 
 /// Asks for huge pages for a large allocation, unless it was refused.
