@@ -84,7 +84,7 @@ pub const FULL_TREE_MEMBERS: usize = 1 << 15;
 /// Minimum number of clusters of a problem that [`FULL_TREE_MEMBERS`] gives to a GPU.
 ///
 /// - Counts: clusters of the problem at its start.
-/// - Run: 2026-11-26-h200-gmhclust.csv, rows `groups2m`, were made with this figure; with 64, the
+/// - Run: 2026-11-27-h200-gmhclust.csv, rows `groups2m`, were made with this figure; with 64, the
 ///   call with full distances took 24 s. On the same host, the tree above a million cells took
 ///   0.62 s on the GPU and 0.67 s on 16 cores for 400 clusters by k-means, and 12.8 and 0.8 s for
 ///   200 random groups, such as samples, which overlap so much that bounds rule out no pair: these
