@@ -6,11 +6,16 @@
 /* Values that are added up between two looks at `stop`. */
 enum { AT_A_TIME = 1 << 20 };
 
+/* The distance, in values, to the next row and to the next column. */
+struct steps {
+    size_t row, column;
+};
+
 /* The sums of four columns: side by side, so that no addition waits for the one before it. */
-static void add_four(const double *const *column, size_t n, long double *sums) {
+static void add_four(const double *const *column, size_t n, size_t step, long double *sums) {
     const double *a = column[0], *b = column[1], *c = column[2], *d = column[3];
     long double of_a = sums[0], of_b = sums[1], of_c = sums[2], of_d = sums[3];
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n * step; i += step) {
         of_a += a[i];
         of_b += b[i];
         of_c += c[i];
@@ -19,37 +24,41 @@ static void add_four(const double *const *column, size_t n, long double *sums) {
     sums[0] = of_a, sums[1] = of_b, sums[2] = of_c, sums[3] = of_d;
 }
 
-static long double add_squares(long double total, const double *x, size_t n, double mean) {
-    for (size_t i = 0; i < n; i++) {
+static long double add_squares(long double total, const double *x, size_t n, size_t step,
+                               double mean) {
+    for (size_t i = 0; i < n * step; i += step) {
         double difference = x[i] - mean;
         total += difference * difference;
     }
     return total;
 }
 
-/* The means of at most four columns of n values, column after column. Ends soon, with other values,
-   once another thread sets `stop`. */
-void gmhclust_means(const double *x, size_t n, size_t columns, const volatile int *stop,
-                    double *means) {
+/* The means of at most four columns of n values. Ends soon, with other values, once another thread
+   sets `stop`. */
+void gmhclust_means(const double *x, size_t n, size_t columns, struct steps steps,
+                    const volatile int *stop, double *means) {
     long double sums[4] = {0};
     for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
         size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
         const double *column[4];
-        for (size_t k = 0; k < 4; k++) column[k] = x + n * (k < columns ? k : 0) + start;
-        add_four(column, count, sums);
+        for (size_t k = 0; k < 4; k++) {
+            column[k] = x + steps.column * (k < columns ? k : 0) + steps.row * start;
+        }
+        add_four(column, count, steps.row, sums);
     }
     for (size_t k = 0; k < columns; k++) means[k] = (double) (sums[k] / (long double) n);
 }
 
-/* The sum of the squares of n rows and p columns, column after column, about their means. Ends
+/* The sum of the squares of n rows and p columns about their means, added column after column. Ends
    soon, with another value, once another thread sets `stop`. */
-double gmhclust_squares(const double *x, size_t n, size_t p, const double *means,
-                        const volatile int *stop) {
+double gmhclust_squares(const double *x, size_t n, size_t p, struct steps steps,
+                        const double *means, const volatile int *stop) {
     long double total = 0;
     for (size_t k = 0; k < p; k++) {
         for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
             size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
-            total = add_squares(total, x + n * k + start, count, means[k]);
+            const double *first = x + steps.column * k + steps.row * start;
+            total = add_squares(total, first, count, steps.row, means[k]);
         }
     }
     return (double) total;

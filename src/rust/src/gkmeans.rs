@@ -2,9 +2,10 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, KMeans, Start};
-use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
+use crate::data::{Data, Rows};
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
@@ -12,7 +13,8 @@ use crate::rvalue::{self, Values};
 use crate::{device, squares, vector};
 
 /// Starts a k-means clustering.
-/// @param x double matrix of finite values, observations in rows.
+/// @param x double matrix of finite values, observations in rows; or stored observations, as of
+///   job_stored_begin().
 /// @param centers NULL, or a double matrix with the columns of x: the initial centers.
 /// @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
 ///   if `centers` is NULL.
@@ -31,11 +33,13 @@ fn job_gkmeans(
     extended: Robj,
     device: List,
 ) -> Robj {
+    let data = Data::of(x);
     let prepare = || {
-        let (n, columns) = rvalue::size(&x, "x")?;
+        let data = data.as_ref().map_err(CoreError::clone)?;
+        let (n, columns) = data.dim()?;
         let choice = device::choice(&device)?;
         // A copy, and the result; the device checks its own memory.
-        let bytes = n * (8 * columns + 40);
+        let bytes = n * (data.bytes_per_value() * columns + 40);
         plan("the observations and their clusters need", bytes as f64)?;
         let extended = extended.as_bool();
         let iterations = usize::try_from(iterations).unwrap_or(1);
@@ -46,7 +50,7 @@ fn job_gkmeans(
             matrix::stacked(&[centers], centers.ncols())
         };
         let centers = centers.as_ref().map(copied).transpose()?;
-        Ok(move |monitor: &Monitor, values: &[f64]| {
+        Ok(move |monitor: &Monitor, rows: Rows| {
             let start = match &centers {
                 Some(centers) => Start::Centers(centers.view()),
                 None => Start::Draws(&uniforms),
@@ -54,16 +58,15 @@ fn job_gkmeans(
             let workload = Workload::kmeans(n, &start, iterations, columns);
             let engine = Engine::new(&choice, &workload)?;
             let work = || {
-                let x = vector::observations(values, columns, engine.cpu())?;
+                let x = rows.observations(engine.cpu())?;
                 engine.run(monitor, |on| {
                     kmeans::cluster(&x, start, iterations, on, monitor)
                 })
             };
             let (partition, squares) = match extended {
                 Some(extended) => {
-                    let (cpu, rows) = (engine.cpu(), n.max(1));
                     let (partition, squares) =
-                        squares::with_squares_about_means(values, rows, extended, cpu, work)?;
+                        squares::with_squares_about_means(rows, extended, engine.cpu(), work)?;
                     (partition, Some(squares))
                 }
                 None => (work()?, None),
@@ -71,8 +74,8 @@ fn job_gkmeans(
             Ok((partition, squares))
         })
     };
-    let (rows, work) = (rvalue::rows(&x), prepare());
-    Job::start_reading(rows, x, work, partition_to_r).into_r()
+    let work = prepare();
+    Job::start_on(data, work, partition_to_r).into_r()
 }
 
 /// Clusters are numbered from 1. The matrix of centers has a row for each cluster.

@@ -8,6 +8,7 @@ use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreRe
 use gmhclust_engine::{Engine, Workload};
 
 use crate::arguments::Fields;
+use crate::data::{Data, Rows};
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::{merge_to_r, r_integer};
@@ -22,7 +23,7 @@ const TREE: &str = "the observations and their tree need";
 const BYTES_PER_LEAF: usize = 60;
 
 /// Starts a Mahalanobis-average clustering.
-/// @param x double matrix, observations in rows.
+/// @param x as in job_gkmeans().
 /// @param options list(threshold, subthreshold, distance, normalize, apriori_intra): a double, in
 ///   members; the names of a kind and of a distance, as for gmhclust(); flags.
 /// @param apriori NULL, or an integer code for each observation; 0 means none.
@@ -40,9 +41,12 @@ fn job_gmhclust(
     inner: Nullable<List>,
     device: List,
 ) -> Robj {
+    let data = Data::of(x);
     let prepare = || {
-        let (n, columns) = rvalue::size(&x, "x")?;
-        plan(TREE, (n * (BYTES_PER_LEAF + 8 * columns)) as f64)?;
+        let data = data.as_ref().map_err(CoreError::clone)?;
+        let (n, columns) = data.dim()?;
+        let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
+        plan(TREE, (n * each) as f64)?;
         let options = options_of(&options)?;
         let apriori = Values::of_optional(&apriori, "apriori")?;
         let apriori = apriori.map(|codes| apriori_codes(&codes)).transpose()?;
@@ -51,7 +55,7 @@ fn job_gmhclust(
             _ => None,
         };
         let choice = device::choice(&device)?;
-        Ok(move |monitor: &Monitor, values: &[f64]| {
+        Ok(move |monitor: &Monitor, rows: Rows| {
             let apriori = apriori.as_deref();
             let work = match (apriori, &inner) {
                 (Some(codes), Some(_)) => {
@@ -60,7 +64,7 @@ fn job_gmhclust(
                 _ => Workload::clustering(n, columns, apriori, options.distance),
             };
             let engine = Engine::new(&choice, &work)?;
-            let x = vector::observations(values, columns, engine.cpu())?;
+            let x = rows.observations(engine.cpu())?;
             let clustering = match (apriori, &inner) {
                 (Some(codes), Some(inner)) => engine.run(monitor, |on| {
                     mahalanobis::cluster_above(&x, codes, inner, &options, on, monitor)
@@ -77,8 +81,8 @@ fn job_gmhclust(
             Ok((clustering, singular, engine.name()))
         })
     };
-    let (rows, work) = (rvalue::rows(&x), prepare());
-    Job::start_reading(rows, x, work, clustering_to_r).into_r()
+    let work = prepare();
+    Job::start_on(data, work, clustering_to_r).into_r()
 }
 
 /// Starts to cluster within apriori clusters only, not above them.
@@ -89,23 +93,26 @@ fn job_gmhclust(
 /// @noRd
 #[extendr]
 fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> Robj {
+    let data = Data::of(x);
     let prepare = || {
-        let (n, columns) = rvalue::size(&x, "x")?;
-        plan(TREE, (n * (BYTES_PER_LEAF + 8 * columns)) as f64)?;
+        let data = data.as_ref().map_err(CoreError::clone)?;
+        let (n, columns) = data.dim()?;
+        let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
+        plan(TREE, (n * each) as f64)?;
         let options = options_of(&options)?;
         let apriori = apriori_codes(&Values::of(&apriori, "apriori")?)?;
         let choice = device::choice(&device)?;
-        Ok(move |monitor: &Monitor, values: &[f64]| {
+        Ok(move |monitor: &Monitor, rows: Rows| {
             let work = Workload::clustering(n, columns, Some(&apriori), options.distance);
             let engine = Engine::new(&choice, &work)?;
-            let x = vector::observations(values, columns, engine.cpu())?;
+            let x = rows.observations(engine.cpu())?;
             engine.run(monitor, |on| {
                 mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
             })
         })
     };
-    let (rows, work) = (rvalue::rows(&x), prepare());
-    Job::start_reading(rows, x, work, merges_to_r).into_r()
+    let work = prepare();
+    Job::start_on(data, work, merges_to_r).into_r()
 }
 
 /// Limit on the cost of clustering a matrix that has no more rows than columns.

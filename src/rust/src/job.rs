@@ -10,6 +10,7 @@ use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 use gmhclust_engine::Worker;
 use gmhclust_reserve::{stop_computations, Ballast};
 
+use crate::data::{Data, Rows};
 use crate::rvalue::{self, Kind, Pointer};
 use crate::vector::{self, Source};
 
@@ -76,6 +77,36 @@ impl Job {
         let mut job = Self::spawn(observations, reading, move |value, _| to_r(value));
         job.kept = vec![vector];
         job
+    }
+
+    /// As [`Job::start`], for work on observations: as [`Job::start_reading`] if they are a matrix
+    /// of R. Their number determines the size of the memory reserve.
+    pub fn start_on<T, W>(
+        data: CoreResult<Data>,
+        work: CoreResult<W>,
+        to_r: fn(T) -> CoreResult<Robj>,
+    ) -> Self
+    where
+        T: Send + 'static,
+        W: FnOnce(&Monitor, Rows) -> CoreResult<T> + Send + 'static,
+    {
+        let sized = data.and_then(|data| Ok((data.dim()?, data)));
+        match sized {
+            Err(error) => Self::failed(error),
+            Ok(((rows, columns), Data::Matrix(x))) => {
+                let work = work.map(|work| {
+                    move |monitor: &Monitor, values: &[f64]| {
+                        work(monitor, Rows::Matrix(values, columns))
+                    }
+                });
+                Self::start_reading(rows, x, work, to_r)
+            }
+            Ok(((rows, _), Data::Stored(x))) => {
+                let work =
+                    work.map(|work| move |monitor: &Monitor| work(monitor, Rows::Stored(&x)));
+                Self::start(rows, work, to_r)
+            }
+        }
     }
 
     /// As [`Job::start`], for work that fills in a vector of doubles; `work` includes the length of

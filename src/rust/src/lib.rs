@@ -6,6 +6,7 @@
 
 mod arguments;
 mod as_igraph;
+mod data;
 mod device;
 mod finite;
 mod folder;
@@ -28,6 +29,7 @@ mod populations;
 mod results;
 mod rvalue;
 mod squares;
+mod stored;
 mod vector;
 
 use extendr_api::prelude::*;
@@ -65,4 +67,5 @@ extendr_module! {
     use gpu_devices;
     use job;
     use memory;
+    use stored;
 }

@@ -9,6 +9,7 @@ use gmhclust_core::populations::Columns;
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::arguments::Fields;
+use crate::data::{Data, Rows};
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::{integers_to_r, r_integer};
@@ -16,7 +17,7 @@ use crate::rvalue::{self, Values};
 use crate::{arguments, vector};
 
 /// Starts to compute the shapes of populations.
-/// @param x double matrix of finite values, observations in rows.
+/// @param x as in job_gkmeans().
 /// @param columns integers, the numbers of the columns to use.
 /// @param population integers, the number of the population of each row from 1, 0 for none.
 /// @param populations integer, the number of populations; each has a member.
@@ -35,8 +36,10 @@ fn job_fit_populations(
     populations: i32,
     threads: i32,
 ) -> Robj {
+    let data = Data::of(x);
     let prepare = || {
-        let (n, _) = rvalue::size(&x, "x")?;
+        let data = data.as_ref().map_err(CoreError::clone)?;
+        let (n, _) = data.dim()?;
         let used = arguments::numbers(&columns, "columns")?;
         let count = usize::try_from(populations).unwrap_or(0);
         let population = Values::<i32>::of(&population, "population")?;
@@ -47,14 +50,14 @@ fn job_fit_populations(
         let bytes = (4 * n) as f64 + bytes_of_fit(n, used.len(), count);
         plan("the shapes of populations need", bytes)?;
         let population = population.to_vec();
-        Ok(move |monitor: &Monitor, values: &[f64]| {
-            let x = Columns::new(values, n, &used)?;
+        Ok(move |monitor: &Monitor, x: Rows| {
+            let x = x.columns(&used)?;
             let cpu = arguments::cpu(threads)?;
             fit(&x, &population, count, &cpu, monitor)
         })
     };
-    let (rows, work) = (rvalue::rows(&x), prepare());
-    Job::start_reading(rows, x, work, fitted_to_r).into_r()
+    let work = prepare();
+    Job::start_on(data, work, fitted_to_r).into_r()
 }
 
 /// Starts to map observations to populations.

@@ -1,9 +1,10 @@
 //! cut_populations(): populations that valleys keep apart.
 
 use extendr_api::prelude::*;
-use gmhclust_core::populations::{Columns, Condensed, Found, PopulationSearch};
+use gmhclust_core::populations::{Condensed, Found, PopulationSearch};
 use gmhclust_core::{dendrogram, Error as CoreError, Monitor, Result as CoreResult};
 
+use crate::data::{Data, Rows};
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::{integers_to_r, r_integer};
@@ -15,7 +16,7 @@ const BYTES_PER_LEAF: usize = 72;
 const BYTES_PER_OBSERVATION: usize = 8;
 
 /// Starts to look for the populations of a tree.
-/// @param x double matrix of finite values, observations in rows.
+/// @param x as in job_gkmeans().
 /// @param columns integers, the numbers of the columns to use.
 /// @param merge integer matrix, component `merge` of a valid hclust object.
 /// @param members doubles: the members of each leaf.
@@ -43,8 +44,10 @@ fn job_populations(
     finer: bool,
     threads: i32,
 ) -> Robj {
+    let data = Data::of(x);
     let prepare = || {
-        let (rows, _) = rvalue::size(&x, "x")?;
+        let data = data.as_ref().map_err(CoreError::clone)?;
+        let (rows, _) = data.dim()?;
         let used = arguments::numbers(&columns, "columns")?;
         let merge = Values::of(&merge, "merge")?;
         let bytes = BYTES_PER_LEAF * merge.len() / 2 + BYTES_PER_OBSERVATION * rows;
@@ -60,8 +63,8 @@ fn job_populations(
         if observations != rows || used.is_empty() {
             return Err(CoreError::Input("the data do not fit the tree".into()));
         }
-        Ok(move |monitor: &Monitor, values: &[f64]| {
-            let x = Columns::new(values, rows, &used)?;
+        Ok(move |monitor: &Monitor, x: Rows| {
+            let x = x.columns(&used)?;
             let compare = |a: u32, b: u32| x.compare(a, b);
             let tree = Condensed::new(&merge, &members, leaf.as_deref(), &node, &split, compare)?;
             let search = PopulationSearch::new(&tree, &x, monitor);
@@ -69,8 +72,8 @@ fn job_populations(
             Ok((tree.len(), found))
         })
     };
-    let (rows, work) = (rvalue::rows(&x), prepare());
-    Job::start_reading(rows, x, work, found_to_r).into_r()
+    let work = prepare();
+    Job::start_on(data, work, found_to_r).into_r()
 }
 
 /// The clusters of each group, from the number of the group of each cluster.

@@ -64,19 +64,36 @@ fn of_rows(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
     Array2::from_shape_vec((rows, columns), values).expect("there are this many values")
 }
 
-/// The rows of `x` in `rows`, in this order.
+/// The values of a matrix in standard layout, row by row.
+///
+/// # Panics
+/// If the values of the matrix are only a part of its memory.
+pub fn into_values(x: Array2<f64>) -> Vec<f64> {
+    let size = x.len();
+    let (values, _) = x.into_raw_vec_and_offset();
+    assert_eq!(values.len(), size, "{STANDARD_LAYOUT}");
+    values
+}
+
+/// The rows of row-major `values` in `rows`, in this order, as a matrix.
 ///
 /// # Errors
 /// `Error::Memory` if there is not enough memory.
-pub fn take_rows(x: &Array2<f64>, rows: &[u32]) -> Result<Array2<f64>> {
-    let columns = x.ncols();
-    let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
-    values
+pub fn take_rows(values: &[f64], columns: usize, rows: &[u32]) -> Result<Array2<f64>> {
+    let mut taken = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
+    copy_rows(values, columns, rows, &mut taken);
+    Ok(of_rows(taken, rows.len(), columns))
+}
+
+/// As [`take_rows`], into `taken`, which has this size. Works on the threads of the calling pool.
+pub fn copy_rows(values: &[f64], columns: usize, rows: &[u32], taken: &mut [f64]) {
+    taken
         .par_chunks_mut(columns.max(1))
         .zip(rows)
         .with_min_len(ROWS_AT_A_TIME)
-        .for_each(|(copy, &row)| copy.copy_from_slice(x.row_slice(row as usize)));
-    Ok(of_rows(values, rows.len(), columns))
+        .for_each(|(copy, &row)| {
+            copy.copy_from_slice(&values[row as usize * columns..][..columns]);
+        });
 }
 
 /// A copy of matrices with `columns` columns each, one below the other, in standard layout.

@@ -1,17 +1,40 @@
 //! Observations, checked once.
 
-use std::ops::Deref;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::magnitude::{largest, LargestSeen};
 use crate::matrix::{self, RowSlices};
 use ndarray::{Array2, ArrayView2};
 
-/// Observations in rows: at least two rows and one column of finite values, in standard layout.
-#[derive(Debug, Clone, PartialEq)]
+/// Observations in rows: at least two rows and one column of finite values.
+#[derive(Debug, Clone)]
 pub struct Observations {
-    values: Array2<f64>,
+    values: Values,
+    rows: usize,
+    columns: usize,
     largest: f64,
+}
+
+/// Values, row by row.
+#[derive(Debug, Clone)]
+enum Values {
+    Memory(Vec<f64>),
+    Stored(Arc<dyn Storage>),
+}
+
+/// Values outside of this process's own memory, such as those of a file.
+pub trait Storage: Debug + Send + Sync {
+    /// The values, row by row. Reading them may take long.
+    fn values(&self) -> &[f64];
+
+    /// A new storage of the same kind with the values of `rows`, in this order, given the number of
+    /// columns. Works on the threads of the calling pool.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is too little memory, or room in the storage.
+    fn take_rows(&self, rows: &[u32], columns: usize) -> Result<Arc<dyn Storage>>;
 }
 
 impl Observations {
@@ -47,13 +70,45 @@ impl Observations {
         Self::checked(x, seen.value())
     }
 
+    /// Observations with these values, row by row, given the largest magnitude of a value.
+    ///
+    /// # Errors
+    /// `Error::Input` as [`Observations::new`].
+    ///
+    /// # Panics
+    /// If there are not as many values as the size says.
+    pub fn in_memory(values: Vec<f64>, size: (usize, usize), largest: f64) -> Result<Self> {
+        assert_eq!(values.len(), size.0 * size.1, "the size is of these values");
+        Self::of(Values::Memory(values), size, largest)
+    }
+
+    /// Observations whose values are stored elsewhere, given the largest magnitude of their values.
+    ///
+    /// # Errors
+    /// `Error::Input` as [`Observations::new`].
+    pub fn stored(values: Arc<dyn Storage>, columns: usize, largest: f64) -> Result<Self> {
+        let rows = values.values().len() / columns.max(1);
+        Self::of(Values::Stored(values), (rows, columns), largest)
+    }
+
     /// Checks `x`, a matrix in standard layout, given the largest magnitude of its values.
     fn checked(x: Array2<f64>, largest: f64) -> Result<Self> {
-        check_size(&x)?;
+        let size = x.dim();
+        Self::in_memory(matrix::into_values(x), size, largest)
+    }
+
+    fn of(values: Values, (rows, columns): (usize, usize), largest: f64) -> Result<Self> {
+        check_size(rows, columns)?;
+        let x = Self {
+            values,
+            rows,
+            columns,
+            largest,
+        };
         if largest.is_infinite() {
             return Err(not_finite(&x));
         }
-        Ok(Self { values: x, largest })
+        Ok(x)
     }
 
     /// The largest magnitude of a value, also of those that [`Observations::take_rows`] left out.
@@ -61,34 +116,87 @@ impl Observations {
         self.largest
     }
 
-    /// The observations in `rows`, in this order.
+    /// Number of observations.
+    #[inline(always)]
+    pub fn nrows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    #[inline(always)]
+    pub fn ncols(&self) -> usize {
+        self.columns
+    }
+
+    /// Numbers of rows and columns.
+    #[inline(always)]
+    pub fn dim(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// The values as a matrix in standard layout.
+    pub fn view(&self) -> ArrayView2<'_, f64> {
+        let view = ArrayView2::from_shape(self.dim(), self.values());
+        view.expect("there are this many values")
+    }
+
+    /// Whether the values are outside of this process's own memory.
+    pub fn are_stored(&self) -> bool {
+        matches!(self.values, Values::Stored(_))
+    }
+
+    /// The observations in `rows`, in this order; stored where these are. Works on the threads of
+    /// the calling pool.
     ///
     /// # Errors
-    /// `Error::Memory` if there is not enough memory.
+    /// `Error::Memory` if there is not enough memory, or room to store them.
     pub fn take_rows(&self, rows: &[u32]) -> Result<Self> {
+        let values = match &self.values {
+            Values::Memory(values) => {
+                let taken = matrix::take_rows(values, self.columns, rows)?;
+                Values::Memory(matrix::into_values(taken))
+            }
+            Values::Stored(stored) => Values::Stored(stored.take_rows(rows, self.columns)?),
+        };
         Ok(Self {
-            values: matrix::take_rows(self, rows)?,
+            values,
+            rows: rows.len(),
+            columns: self.columns,
             largest: self.largest,
         })
     }
 }
 
-impl Deref for Observations {
-    type Target = Array2<f64>;
+impl RowSlices for Observations {
+    type Value = f64;
 
-    fn deref(&self) -> &Array2<f64> {
-        &self.values
+    #[inline(always)]
+    fn row_slice(&self, row: usize) -> &[f64] {
+        &self.values()[row * self.columns..][..self.columns]
+    }
+
+    #[inline(always)]
+    fn values(&self) -> &[f64] {
+        match &self.values {
+            Values::Memory(values) => values,
+            Values::Stored(stored) => stored.values(),
+        }
     }
 }
 
-fn check_size(x: &Array2<f64>) -> Result<()> {
-    if x.nrows() < 2 {
+impl PartialEq for Observations {
+    fn eq(&self, other: &Self) -> bool {
+        self.dim() == other.dim() && self.values() == other.values()
+    }
+}
+
+fn check_size(rows: usize, columns: usize) -> Result<()> {
+    if rows < 2 {
         return Err(Error::Input(format!(
-            "`x` has {} row(s), clustering needs at least 2",
-            x.nrows()
+            "`x` has {rows} row(s), clustering needs at least 2"
         )));
     }
-    if x.ncols() == 0 {
+    if columns == 0 {
         return Err(Error::Input(
             "`x` has no columns, clustering needs at least 1".into(),
         ));
@@ -97,7 +205,7 @@ fn check_size(x: &Array2<f64>) -> Result<()> {
 }
 
 /// The error for the first value that is not finite.
-fn not_finite(x: &Array2<f64>) -> Error {
+fn not_finite(x: &Observations) -> Error {
     let mut values = x.values().iter();
     let at = values.position(|value| !value.is_finite());
     let at = at.expect("a value is not finite");

@@ -36,10 +36,10 @@ pub fn share<T: Send, S: Send>(
 
 /// The results of work with parts of `len` values each, the last one of fewer, on the threads of
 /// the calling pool.
-pub fn of_parts<T: Send>(
-    values: &[f64],
+pub fn of_parts<V: Sync, T: Send>(
+    values: &[V],
     len: usize,
-    work: impl Fn(&[f64]) -> T + Sync + Send,
+    work: impl Fn(&[V]) -> T + Sync + Send,
 ) -> Vec<T> {
     values.par_chunks(len).map(work).collect()
 }

@@ -42,7 +42,8 @@ fn main() -> Result<()> {
         };
         let found = run(Start::Draws(&uniforms), iterations, "clustered")?;
         run(Start::Draws(&uniforms), 1, "drawn, and one iteration")?;
-        let first = x.slice(s![..k, ..]);
+        let all = x.view();
+        let first = all.slice(s![..k, ..]);
         run(Start::Centers(first), 1, "one iteration")?;
         run(Start::Centers(first), iterations, "iterations")?;
         Ok(found.within.iter().sum())

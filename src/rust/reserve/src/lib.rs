@@ -27,16 +27,20 @@
 //! The allocator also keeps the account of large allocations
 //! ([`account`](gmhclust_core::memory::account)), from which the core computes how much memory was
 //! taken but not written yet, and asks the system for huge pages for them.
+//!
+//! Observations for which memory is too small are in a scratch file, [`Scratch`].
 
 mod allocator;
 mod arena;
 mod ballast;
 mod granules;
 mod huge_pages;
+mod scratch;
 mod spin_lock;
 
 pub use allocator::Allocator;
 pub use ballast::{stop_computations, Ballast};
+pub use scratch::{Scratch, ScratchWriter};
 
 /// Replaces src/ballast.c and src/huge_pages.c, which R compiles.
 #[cfg(test)]

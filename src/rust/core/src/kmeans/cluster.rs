@@ -5,16 +5,14 @@ use rayon::prelude::*;
 
 use super::device::{Assigned, KMeansDevice, Start};
 use super::frame::Frame;
-use super::members::KMeansMembers;
+use super::members::members_in_blocks;
+use super::CLUSTERS;
 use crate::error::{Error, Result};
 use crate::magnitude::check_magnitude;
 use crate::matrix::RowSlices;
+use crate::memory;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
-
-/// Number of observations, or members of clusters, per task: enough work for a thread. Only the
-/// time depends on it.
-pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
 /// Number of members whose squares are computed before they are added up. Only the time depends on
 /// it.
@@ -84,36 +82,47 @@ impl KMeans {
             iterations,
         } = assigned;
         let k = centers.nrows();
-        let members = KMeansMembers::new(cluster.len(), k, |i| cluster[i])?;
-        let within = |(c, center): (usize, &[f64])| {
-            // The squares of several members first: they do not wait for each other, as the
-            // additions do.
-            let mut sum = 0.0;
-            let mut squares = vec![0.0; SQUARED_AT_A_TIME * center.len()];
-            for some in members.of(c).chunks(SQUARED_AT_A_TIME) {
-                for (squares, &i) in squares.chunks_exact_mut(center.len()).zip(some) {
-                    let pairs = x.row_slice(i as usize).iter().zip(center);
-                    for (square, (v, center)) in squares.iter_mut().zip(pairs) {
-                        *square = (v - center) * (v - center);
-                    }
-                }
-                sum = squares[..some.len() * center.len()]
-                    .iter()
-                    .fold(sum, |sum, square| sum + square);
-            }
-            sum
-        };
+        let p = x.ncols();
+        let mut within = memory::filled(CLUSTERS, k, 0.0)?;
+        let mut sizes = memory::filled(CLUSTERS, k, 0)?;
+        members_in_blocks(
+            x.dim(),
+            k,
+            |i| cluster[i],
+            |members| {
+                let centers = centers.values().par_chunks(p);
+                let clusters = centers.zip(&mut within).zip(&mut sizes).enumerate();
+                clusters
+                    .with_min_len(members.clusters_at_a_time())
+                    .for_each(|(c, ((center, within), size))| {
+                        *size += members.of(c).len();
+                        *within = plus_squares(*within, x, members.of(c), center);
+                    });
+            },
+        )?;
         Ok(Self {
-            within: centers
-                .values()
-                .par_chunks(x.ncols())
-                .enumerate()
-                .map(within)
-                .collect(),
-            sizes: (0..k).map(|c| members.of(c).len()).collect(),
+            within,
+            sizes,
             iterations,
             cluster,
             centers,
         })
     }
+}
+
+/// `sum` and the squares of members about a center, coordinate by coordinate.
+fn plus_squares(mut sum: f64, x: &Observations, members: &[u32], center: &[f64]) -> f64 {
+    // The squares of several members first: they do not wait for each other, as the additions do.
+    let mut squares = vec![0.0; SQUARED_AT_A_TIME * center.len()];
+    for some in members.chunks(SQUARED_AT_A_TIME) {
+        for (squares, &i) in squares.chunks_exact_mut(center.len()).zip(some) {
+            let pairs = x.row_slice(i as usize).iter().zip(center);
+            for (square, (v, center)) in squares.iter_mut().zip(pairs) {
+                *square = (v - center) * (v - center);
+            }
+        }
+        let squares = &squares[..some.len() * center.len()];
+        sum = squares.iter().fold(sum, |sum, square| sum + square);
+    }
+    sum
 }

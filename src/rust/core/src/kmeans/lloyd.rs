@@ -3,12 +3,11 @@
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use super::cluster::OBSERVATIONS_AT_A_TIME;
 use super::device::{Assigned, Start};
 use super::exact::{ExactCenters, TwoLeast};
 use super::frame::Frame;
 use super::margin::{square, Bounds, Margin};
-use super::members::KMeansMembers;
+use super::members::{members_in_blocks, OBSERVATIONS_AT_A_TIME};
 use super::screen::CenterScreen;
 use super::{seed, CLUSTERS};
 use crate::error::Result;
@@ -191,29 +190,39 @@ impl<'a> Lloyd<'a> {
     fn update(&mut self) -> Result<Moves> {
         let (x, p, margin) = (self.x, self.x.ncols(), self.margin);
         let assignments = &self.assignments;
-        let members = KMeansMembers::new(x.nrows(), self.k, |i| assignments[i].cluster)?;
+        let mut means = matrix::zeros(self.k, p)?;
+        let means = means.as_slice_mut().expect(STANDARD_LAYOUT);
+        let mut sizes = memory::filled(CLUSTERS, self.k, 0)?;
+        members_in_blocks(
+            x.dim(),
+            self.k,
+            |i| assignments[i].cluster,
+            |members| {
+                let clusters = means.par_chunks_mut(p).zip(&mut sizes).enumerate();
+                clusters
+                    .with_min_len(members.clusters_at_a_time())
+                    .for_each(|(c, (sums, size))| {
+                        let members = members.of(c);
+                        *size += members.len();
+                        for &i in members {
+                            let row = x.row_slice(i as usize);
+                            sums.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
+                        }
+                    });
+            },
+        )?;
         let centers = self.centers.as_slice_mut().expect(STANDARD_LAYOUT);
-        let moved = centers
-            .par_chunks_mut(p)
-            .enumerate()
-            .with_min_len(OBSERVATIONS_AT_A_TIME.div_ceil(x.nrows() / self.k))
-            .map(|(c, center)| {
-                let members = members.of(c);
-                if members.is_empty() {
-                    return 0.0;
-                }
-                let mut mean = vec![0.0; p];
-                for &i in members {
-                    let row = x.row_slice(i as usize);
-                    mean.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
-                }
-                mean.iter_mut().for_each(|sum| *sum /= members.len() as f64);
-                let moved = margin.above(square(center, &mean).sqrt());
-                center.copy_from_slice(&mean);
-                moved
-            })
-            .collect();
-        Ok(Moves::new(moved))
+        let moved = centers.chunks_mut(p).zip(means.chunks_mut(p)).zip(sizes);
+        let moved = moved.map(|((center, mean), size)| {
+            if size == 0 {
+                return 0.0;
+            }
+            mean.iter_mut().for_each(|sum| *sum /= size as f64);
+            let moved = margin.above(square(center, mean).sqrt());
+            center.copy_from_slice(mean);
+            moved
+        });
+        Ok(Moves::new(moved.collect()))
     }
 }
 
@@ -300,7 +309,8 @@ mod tests {
     fn bounds_spare_comparisons_in_the_end_and_change_nothing() {
         let mut random = Random::of(12);
         let x = draw(&mut random, Data::Mixture, 5000, 6);
-        let centers = x.slice(s![..50, ..]);
+        let all = x.view();
+        let centers = all.slice(s![..50, ..]);
         let monitor = Monitor::default();
         let partitions = [1, 2].map(|threads| {
             let cpu = Cpu::new(threads).unwrap();

@@ -1,5 +1,6 @@
 //! The members of clusters.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
@@ -11,7 +12,36 @@ use crate::memory;
 /// Smallest number of observations that a thread groups: enough work for a task.
 const FEWEST_OBSERVATIONS: usize = 1 << 14;
 
-/// The members of clusters, in compressed sparse row layout.
+/// Number of observations, or members of clusters, per task: enough work for a thread. Only the
+/// time depends on it.
+pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
+
+/// Size, in bytes, of the observations that are grouped together: they stay in cache until all
+/// their clusters have read them. Only the time depends on it.
+const BLOCK: usize = 8 << 20;
+
+/// Calls `visit` with the members of all clusters in one block of observations after the other,
+/// from the first to the last observation. So observations are read about once, and in order, also
+/// those in a file. Works on the threads of the calling pool.
+///
+/// # Errors
+/// `Error::Memory` if there is not enough memory.
+pub fn members_in_blocks(
+    (rows, columns): (usize, usize),
+    k: usize,
+    cluster: impl Fn(usize) -> u32 + Sync,
+    mut visit: impl FnMut(&KMeansMembers),
+) -> Result<()> {
+    // Each block costs some time for each cluster.
+    let at_a_time = (BLOCK / (size_of::<f64>() * columns.max(1))).max(4 * k);
+    for first in (0..rows).step_by(at_a_time) {
+        let block = first..rows.min(first + at_a_time);
+        visit(&KMeansMembers::new(block, k, &cluster)?);
+    }
+    Ok(())
+}
+
+/// The members of clusters among a range of observations, in compressed sparse row layout.
 pub struct KMeansMembers {
     /// The observations, cluster by cluster, each cluster's in increasing order.
     observations: Vec<u32>,
@@ -20,16 +50,20 @@ pub struct KMeansMembers {
 }
 
 impl KMeansMembers {
-    /// Groups `n` observations by the number of their cluster, below `k`, on the threads of the
-    /// calling pool. O(n + k) time.
-    pub fn new(n: usize, k: usize, cluster: impl Fn(usize) -> u32 + Sync) -> Result<Self> {
+    /// Groups `rows` by the number of their cluster, below `k`, on the threads of the calling pool.
+    /// O(n + k) time for n rows.
+    fn new(rows: Range<usize>, k: usize, cluster: impl Fn(usize) -> u32 + Sync) -> Result<Self> {
+        let n = rows.len();
         // Each thread counts the members in a part of the observations; with more clusters than
         // observations in a part, that would cost more than it saves.
         let at_a_time = n
             .div_ceil(rayon::current_num_threads())
             .max(FEWEST_OBSERVATIONS)
             .max(k);
-        let part = |number: usize| number * at_a_time..n.min((number + 1) * at_a_time);
+        let part = |number: usize| {
+            let first = rows.start + number * at_a_time;
+            first..rows.end.min(first + at_a_time)
+        };
         let mut places = memory::filled(CLUSTERS, n.div_ceil(at_a_time) * k, 0usize)?;
         places
             .par_chunks_mut(k)
@@ -71,6 +105,12 @@ impl KMeansMembers {
         })
     }
 
+    /// Number of clusters with enough members for a task.
+    pub fn clusters_at_a_time(&self) -> usize {
+        let (members, clusters) = (self.observations.len().max(1), self.starts.len() - 1);
+        (OBSERVATIONS_AT_A_TIME * clusters).div_ceil(members)
+    }
+
     /// The members of a cluster, in increasing order.
     pub fn of(&self, cluster: usize) -> &[u32] {
         &self.observations[self.starts[cluster]..self.starts[cluster + 1]]
@@ -95,7 +135,7 @@ mod tests {
             for threads in [1, 3, 8] {
                 let cpu = Cpu::new(threads).unwrap();
                 let members = cpu
-                    .install(|| KMeansMembers::new(n, k, |i| cluster[i]))
+                    .install(|| KMeansMembers::new(0..n, k, |i| cluster[i]))
                     .unwrap();
                 for (c, expected) in expected.iter().enumerate() {
                     assert_eq!(members.of(c), expected, "{c} of {k}, {threads} threads");

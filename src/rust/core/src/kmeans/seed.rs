@@ -89,7 +89,7 @@ fn draw_rows(
     }
     let mut centers = matrix::zeros(rows.len(), x.ncols())?;
     for (mut center, &row) in centers.rows_mut().into_iter().zip(&rows) {
-        center.assign(&x.row(row));
+        center.assign(&x.view().row(row));
     }
     Ok(centers)
 }

@@ -167,7 +167,7 @@ fn plain_seed(x: &Observations, uniforms: &[f64]) -> Option<Array2<f64>> {
             sum > target
         })?);
     }
-    Some(x.select(Axis(0), &rows))
+    Some(x.view().select(Axis(0), &rows))
 }
 
 /// Observations, and a uniform number for each center.

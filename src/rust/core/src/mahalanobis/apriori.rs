@@ -228,9 +228,10 @@ fn joined(size: usize) -> Vec<Merge> {
 /// `Error::Memory`, which says how much memory is needed.
 pub fn check_memory(x: &Observations, options: &Options) -> Result<()> {
     let p = x.ncols();
+    let copy = if x.are_stored() { 0 } else { 8 * p };
     let each = match options.distance {
-        Distance::Centroid => 12 * p + 220,
-        Distance::FullMahalanobis => 34 * p + 540,
+        Distance::Centroid => copy + 4 * p + 220,
+        Distance::FullMahalanobis => copy + 26 * p + 540,
     };
     memory::check_working("clustering in apriori clusters", x.nrows(), each)
 }

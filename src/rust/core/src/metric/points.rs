@@ -37,7 +37,7 @@ impl Points {
     /// Points from finite observations, for tests.
     #[cfg(any(test, feature = "testing"))]
     pub fn new(metric: Metric, x: &crate::Observations) -> Self {
-        let points = Self::prepare(metric, Array2::clone(x), &Monitor::default());
+        let points = Self::prepare(metric, x.view().to_owned(), &Monitor::default());
         points.expect("there is memory for a test")
     }
 
@@ -92,7 +92,7 @@ impl Points {
         let is_constant = |row: &u32| self.constant.binary_search(&(*row as usize)).is_ok();
         Ok(Self {
             metric: self.metric,
-            values: matrix::take_rows(&self.values, rows)?,
+            values: matrix::take_rows(self.values.values(), self.values.ncols(), rows)?,
             missing: false,
             orders: Vec::new(),
             constant: indices_where(rows.par_iter().map(|row| Ok(is_constant(row))))?,

@@ -132,8 +132,8 @@ impl<'a> PopulationSearch<'a> {
     /// The mean and the standard deviation of evenly spread values of a column. Valleys depend on
     /// them by rounding only.
     fn scale_of(&self, column: usize) -> (f64, f64) {
-        let values = self.x.column(column);
-        let some: Vec<f64> = self.some_rows(&[0]).map(|row| values[row]).collect();
+        let value = |row| self.x.value(row, column);
+        let some: Vec<f64> = self.some_rows(&[0]).map(value).collect();
         let centre = mean(&some);
         let squares = some.iter().map(|v| (v - centre) * (v - centre));
         let unit = (squares.sum::<f64>() / some.len() as f64).sqrt();
@@ -171,8 +171,8 @@ impl<'a> PopulationSearch<'a> {
         let rows: Vec<usize> = self.some_rows(&clusters).collect();
         let mut points = Vec::with_capacity(rows.len() * self.scale.len());
         for (j, &(centre, unit)) in self.scale.iter().enumerate() {
-            let column = self.x.column(j);
-            points.extend(rows.iter().map(|&row| (column[row] - centre) / unit));
+            let value = |&row: &usize| (self.x.value(row, j) - centre) / unit;
+            points.extend(rows.iter().map(value));
         }
         let members = clusters.iter().map(|&c| self.tree.members[c]).sum();
         let group = Arc::new(Group::new(Centred::new(points, rows.len()), members));

@@ -607,7 +607,11 @@ fn bounds_hold_for_moments_that_underflow() {
     for scale in [1e-50, 1e-56, 1e-71, 1e-75, 1e-90, 1e-120] {
         for subthreshold in Subthreshold::ALL {
             let plain = draw(&mut random, Data::Mixture, n, p);
-            let x = observations(plain.iter().map(|value| value * scale).collect(), n, p);
+            let x = observations(
+                plain.view().iter().map(|value| value * scale).collect(),
+                n,
+                p,
+            );
             let options = options(5.0, subthreshold, Distance::FullMahalanobis, false);
             let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
             let found = host_merges(&[&problem], 0, false);

@@ -159,7 +159,7 @@ fn observations_go_to_the_nearest_center_from_any_other() {
         let p = [1, 3, 16, 37][case % 4];
         let x = draw(&mut random, data, n, p);
         let k = 2 + random.below(38);
-        let centers = x.slice(s![..k, ..]).to_owned();
+        let centers = x.view().slice(s![..k, ..]).to_owned();
         let frame = frame_of(&x);
         let expected = nearest(&x, &centers);
         let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers");
@@ -194,7 +194,7 @@ fn halves_are_those_of_the_cpu() {
     let mut random = Random::of(24);
     for data in DATA {
         let x = draw(&mut random, data, 60, 5);
-        let centers = x.slice(s![..20, ..]).to_owned();
+        let centers = x.view().slice(s![..20, ..]).to_owned();
         let frame = frame_of(&x);
         let mut comparison = Comparison::new(&x, &centers, &frame, 4);
         comparison.assign(&mut [0; 60]);

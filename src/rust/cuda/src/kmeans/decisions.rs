@@ -220,7 +220,7 @@ fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
         let x = draw(&mut random, data, n, p);
         let k = 1 + random.below([5, 80][case / 8]).min(n - 1);
         let rows: Vec<usize> = (0..k).map(|i| i * n / k).collect();
-        let centers = x.select(Axis(0), &rows);
+        let centers = x.view().select(Axis(0), &rows);
         let most = 1 + random.below(6);
         let (start, monitor) = (Start::Centers(centers.view()), Monitor::default());
         let expected = cpu
@@ -243,7 +243,7 @@ fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
 fn single_precision_decides_almost_all_observations() {
     for (data, p) in [(Data::Plain, 1), (Data::Mixture, 14), (Data::Plain, 70)] {
         let x = draw(&mut Random::of(20), data, 500, p);
-        let centers = x.select(Axis(0), &Vec::from_iter(0..150));
+        let centers = x.view().select(Axis(0), &Vec::from_iter(0..150));
         let (_, open) = host_iterate(&x, centers, 3, 1);
         assert!(open < 500, "{open} of {p} columns, {data:?}");
     }

@@ -184,7 +184,7 @@ mod tests {
             uniforms[k / 2] = [0.0, 1.0][round % 2];
             let observations = DeviceObservations::new(&device, &x, &cpu, &monitor).unwrap();
             let drawn = observations.draw(&uniforms, &monitor);
-            let largest = x.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+            let largest = x.largest();
             let unit = Frame::new(&x, largest).unit;
             // Grids may have too few distinct rows: then both return an error.
             assert_eq!(

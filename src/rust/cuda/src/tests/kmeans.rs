@@ -79,7 +79,7 @@ fn compare_many_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize)
         let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         for start in [
             Start::Draws(&uniforms),
-            Start::Centers(x.slice(s![..k, ..])),
+            Start::Centers(x.view().slice(s![..k, ..])),
         ] {
             let run =
                 |device: &dyn KMeansDevice| cluster(&x, start, 5, device, &Monitor::default());
@@ -111,7 +111,8 @@ fn several_gpus_have_the_bits_of_the_cpu_and_of_one() {
         let run = |device: &dyn KMeansDevice, start: Start| {
             cluster(&x, start, 8, device, &Monitor::default())
         };
-        let given = x.slice(s![n - k.., ..]);
+        let rows = x.view();
+        let given = rows.slice(s![n - k.., ..]);
         for start in [Start::Draws(&uniforms), Start::Centers(given)] {
             let expected = run(&cpu, start);
             assert!(expected.is_ok());

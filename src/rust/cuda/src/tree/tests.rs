@@ -178,7 +178,7 @@ fn the_gpu_grows_trees_of_what_single_precision_cannot_tell_apart() {
     let mut random = Random(80);
     for (n, far) in [(6000, 1), (6000, 3), (3000, 1500), (20_000, 2)] {
         for distance in [Distance::Centroid, Distance::FullMahalanobis] {
-            let mut x = (*draw(&mut random, Data::Plain, n, 5)).clone();
+            let mut x = draw(&mut random, Data::Plain, n, 5).view().to_owned();
             for mut row in x.rows_mut().into_iter().step_by(n / far).take(far) {
                 row[3] += 1e10;
             }

@@ -38,7 +38,7 @@ fn observations(rows: usize, modulus: i32) -> Observations {
 }
 
 fn points(metric: Metric, x: &Observations) -> Points {
-    Points::prepare(metric, Array2::clone(x), &Monitor::default()).unwrap()
+    Points::prepare(metric, x.view().to_owned(), &Monitor::default()).unwrap()
 }
 
 const OPTIONS: Options = Options {

@@ -92,7 +92,7 @@ pub fn fit(
     // Sums about a member lose no digits far from 0, and are exactly 0 for a constant column.
     let mut means = memory::room(MIXTURE, populations * p)?;
     for first in firsts {
-        means.extend((0..p).map(|j| x.part(j, first, 1)[0]));
+        means.extend((0..p).map(|j| x.value(first, j)));
     }
     let data = FitData {
         x,

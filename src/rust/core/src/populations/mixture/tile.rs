@@ -57,7 +57,7 @@ pub fn read(x: &Columns, first: usize, rows: usize, tile: &mut [f64]) -> bool {
     // The product of 0 with a value that is not finite is NaN.
     let mut zeros = [0.0; TILE];
     for (j, to) in tile.chunks_exact_mut(TILE).enumerate() {
-        to[..rows].copy_from_slice(x.part(j, first, rows));
+        x.copy(j, first, &mut to[..rows]);
         for t in 0..TILE {
             zeros[t] += to[t] * 0.0;
         }

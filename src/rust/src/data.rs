@@ -1,0 +1,209 @@
+//! Observations as jobs get them: a matrix of R, or blocks of rows that R has handed over, in
+//! memory or in a scratch file.
+
+use std::borrow::Cow;
+use std::ffi::CStr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use extendr_api::prelude::*;
+use gmhclust_core::magnitude::LargestSeen;
+use gmhclust_core::populations::Columns;
+use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
+use gmhclust_reserve::ScratchWriter;
+
+use crate::memory::plan;
+use crate::rvalue::{self, Kind, Pointer};
+use crate::vector;
+
+/// Observations that are being handed over, or that are complete. Jobs share them with R's object.
+#[derive(Clone)]
+pub struct Stored(Arc<Mutex<State>>);
+
+pub enum State {
+    Filling(Filling),
+    Complete(Arc<Observations>),
+    /// After an error, or after stored_release().
+    Nothing,
+}
+
+/// Observations that are being handed over.
+pub struct Filling {
+    rows: usize,
+    pub columns: usize,
+    to: Destination,
+    seen: LargestSeen,
+}
+
+enum Destination {
+    Memory(Vec<f64>),
+    Scratch(ScratchWriter),
+}
+
+impl Kind for Stored {
+    const TAG: &'static CStr = c"gmhclust observations";
+}
+
+impl Filling {
+    /// Room for this many observations: in memory, or in a scratch file in a folder.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is too little memory; `Error::Input` if there are too many rows, or
+    /// if no file can be made.
+    pub fn new(rows: usize, columns: usize, folder: Option<&Path>) -> CoreResult<Self> {
+        // Observations are numbered in 32 bits.
+        if u32::try_from(rows).is_err() || rows.checked_mul(8 * columns).is_none() {
+            return Err(CoreError::Input(format!("`x` has {rows} rows, too many")));
+        }
+        let to = match folder {
+            Some(folder) => Destination::Scratch(ScratchWriter::new(folder)?),
+            None => {
+                let bytes = size_of::<f64>() * rows * columns;
+                plan("the observations need", bytes as f64)?;
+                Destination::Memory(memory::room("the observations need", rows * columns)?)
+            }
+        };
+        Ok(Self {
+            rows,
+            columns,
+            to,
+            seen: LargestSeen::default(),
+        })
+    }
+
+    /// Appends rows; `values` are in their order.
+    ///
+    /// # Errors
+    /// `Error::Input` if there are too many; `Error::Memory` if the disk is full.
+    pub fn append(&mut self, values: &[f64]) -> CoreResult<()> {
+        self.seen.see(values);
+        match &mut self.to {
+            Destination::Memory(all) if all.len() + values.len() <= self.rows * self.columns => {
+                all.extend_from_slice(values);
+                Ok(())
+            }
+            Destination::Memory(_) => Err(CoreError::Input("there are too many rows".into())),
+            Destination::Scratch(writer) => writer.append(values),
+        }
+    }
+
+    /// The observations.
+    ///
+    /// # Errors
+    /// `Error::Input` if rows are missing, or as [`ScratchWriter::finish`].
+    pub fn finish(self) -> CoreResult<Observations> {
+        let largest = self.seen.value();
+        let x = match self.to {
+            Destination::Memory(values) => {
+                let rows = values.len() / self.columns.max(1);
+                Observations::in_memory(values, (rows, self.columns), largest)
+            }
+            Destination::Scratch(writer) => {
+                Observations::stored(Arc::new(writer.finish()?), self.columns, largest)
+            }
+        }?;
+        if x.nrows() != self.rows {
+            let (got, needed) = (x.nrows(), self.rows);
+            let message = format!("`x` has {got} rows; by its size, it has {needed}");
+            return Err(CoreError::Input(message));
+        }
+        Ok(x)
+    }
+}
+
+impl Stored {
+    pub fn new(state: State) -> Self {
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// What there is, for one thread at a time.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The observations.
+    ///
+    /// # Errors
+    /// `Error::Input` if they are not complete.
+    pub fn observations(&self) -> CoreResult<Arc<Observations>> {
+        match &*self.state() {
+            State::Complete(x) => Ok(x.clone()),
+            _ => Err(CoreError::Input("`x` is not complete".into())),
+        }
+    }
+}
+
+/// Argument `x` of a job.
+pub enum Data {
+    /// A matrix of R.
+    Matrix(Robj),
+    Stored(Arc<Observations>),
+}
+
+impl Data {
+    /// The data in an R object: a matrix of doubles, or a reference to stored observations.
+    ///
+    /// # Errors
+    /// `Error::Input` if it is neither.
+    pub fn of(x: Robj) -> CoreResult<Self> {
+        match Pointer::<Stored>::try_from(&x) {
+            Ok(stored) => Ok(Self::Stored(stored.observations()?)),
+            Err(_) => Ok(Self::Matrix(x)),
+        }
+    }
+
+    /// Numbers of rows and columns.
+    ///
+    /// # Errors
+    /// `Error::Input` if it is no matrix of doubles.
+    pub fn dim(&self) -> CoreResult<(usize, usize)> {
+        match self {
+            Self::Matrix(x) => rvalue::size(x, "x"),
+            Self::Stored(x) => Ok(x.dim()),
+        }
+    }
+
+    /// Bytes that [`Rows::observations`] takes for each value.
+    pub fn bytes_per_value(&self) -> usize {
+        match self {
+            Self::Matrix(_) => size_of::<f64>(),
+            Self::Stored(_) => 0,
+        }
+    }
+}
+
+/// The values of [`Data`].
+#[derive(Clone, Copy)]
+pub enum Rows<'a> {
+    /// A matrix of R, column by column, and its number of columns.
+    Matrix(&'a [f64], usize),
+    Stored(&'a Observations),
+}
+
+impl<'a> Rows<'a> {
+    /// Some columns, read in place.
+    ///
+    /// # Errors
+    /// As [`Columns::new`].
+    pub fn columns(self, used: &'a [usize]) -> CoreResult<Columns<'a>> {
+        match self {
+            Self::Matrix(values, columns) => {
+                Columns::new(values, values.len() / columns.max(1), used)
+            }
+            Self::Stored(x) => Columns::of(x, used),
+        }
+    }
+
+    /// The observations, copied on the CPU's threads if R has them.
+    ///
+    /// # Errors
+    /// As [`Observations::copied_on_threads`].
+    pub fn observations(self, cpu: &Cpu) -> CoreResult<Cow<'a, Observations>> {
+        match self {
+            Self::Matrix(values, columns) => {
+                vector::observations(values, columns, cpu).map(Cow::Owned)
+            }
+            Self::Stored(x) => Ok(Cow::Borrowed(x)),
+        }
+    }
+}
