@@ -3,7 +3,8 @@
 #' Writes the population of each cell into the object of the cells, in the form that other packages
 #' read: in a `SingleCellExperiment` for CATALYST, and in a channel for programs for FCS files.
 #'
-#' @param x A `SingleCellExperiment`, or a `flowFrame` or `flowSet` of package \pkg{flowCore}.
+#' @param x A `SingleCellExperiment`; a `flowFrame` or `flowSet` of package \pkg{flowCore}; or the
+#'   value of [observations()] for names of FCS files.
 #' @param populations Populations, from [cut_populations()], [name_populations()] or `predict()`; or
 #'   population numbers from 1, 0 for none. They have an element for each cell, in the order of
 #'   [observations()]; or, for a `SingleCellExperiment`, an element for each leaf of `tree`.
@@ -51,7 +52,12 @@
 #' [observations()]. `write.FCS()` writes the channel and the keywords; [observations()] leaves out
 #' the channel by default. Convert a `cytoframe` or `cytoset` first.
 #'
-#' @return `x` with the populations.
+#' For names of files, the new files in folder `output` have the events of the old ones, byte for
+#' byte, with this channel, the keywords of the old file, and these keywords. Analyses in the old
+#' file are left out. Files are written one after the other, in blocks, and get their names when
+#' they are complete; after an error, none of them is left.
+#'
+#' @return `x` with the populations; for files, the names of the new files, invisibly.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `x` is of another class, if `populations` do not
 #' fit `x`, if `tree` has fewer populations than `k`, if `x` already has a channel `population`, or
@@ -85,8 +91,8 @@ add_populations <- function(x, populations, ...) {
 #' @export
 add_populations.default <- function(x, populations, ...) {
   refuse("x", paste("is", describe(x)),
-         paste("it must be a SingleCellExperiment, a flowFrame or a flowSet; a data frame takes",
-               "as.integer(populations) as a column"), sys.call())
+         paste("it must be a SingleCellExperiment, a flowFrame, a flowSet or observations() of",
+               "files; a data frame takes as.integer(populations) as a column"), sys.call())
 }
 
 # ---- SingleCellExperiment -----------------------------------------------------------------------
@@ -107,7 +113,9 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   if (!is_single_number(n)) refuse("x", "has no number of cells", needs_experiment, call)
   of$number <- numbers_of_cells(of$number, populations, tree, n, call)
   cuts <- if (!is.null(tree)) {
-    data <- if (rest == "nearest") data_of_leaves(x, tree, "x", call, ...)
+    options <- list(threads = NULL, progress = FALSE, memory = NULL)
+    data <- if (rest == "nearest") data_of_leaves(x, tree, "x", options, call, ...)
+    on.exit(release_rows(data$x))
     nested_cuts(tree, k, attr(populations, "min_members"), data, call)
   }
   codes <- cluster_codes(c(cuts, list(population = with_none(of$number, of$names))))
@@ -239,7 +247,7 @@ nearest_inside <- function(inside, condensed, k, data, call) {
   chosen <- top_clusters(condensed, k)
   population <- match(inside, chosen, nomatch = 0L)
   model <- fit_to_leaves(data, population, as.character(seq_len(k)), call)
-  chosen[with_nearest(data$of_leaf, population, model, call)]
+  chosen[with_nearest(leaf_means(data), population, model, call)]
 }
 
 # x with the codes of cells, their table, and classes of markers by the model.

@@ -109,10 +109,7 @@ default_block_rows <- function(queries, workers) {
     count <- max(count, shares, min(4 * shares, n %/% min_block_rows))
   }
   rows <- ceiling(n / count)
-  if (is_delayed(queries)) {
-    # At most the rows of an automatic block of DelayedArray, which fits in memory.
-    rows <- min(rows, nrow(DelayedArray::rowAutoGrid(queries)[[1L]]))
-  }
+  if (is_in_blocks(queries)) rows <- min(rows, rows_per_block(queries))
   as.integer(rows)
 }
 
@@ -180,7 +177,7 @@ prepare_points <- function(x, query, digest, search, call = NULL) {
   )
 }
 
-is_in_memory <- function(search) !is_delayed(search$x) && !is_delayed(search$query)
+is_in_memory <- function(search) !is_in_blocks(search$x) && !is_in_blocks(search$query)
 
 # All points, prepared. A process prepares them once.
 points_in_memory <- function(search, call = NULL) {

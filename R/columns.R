@@ -118,7 +118,7 @@ drop_redundant <- function(x, arg, call) {
            "redundant = \"keep\" keeps ", ngettext(length(left_out), "it", "them")),
     call
   )
-  list(x = x[, -found$columns, drop = FALSE], left_out = left_out)
+  list(x = without_columns(x, found$columns), left_out = left_out)
 }
 
 # Gives the message about redundant columns, which mhclust() keeps, as mhca does.
@@ -199,7 +199,7 @@ least_euclidean_spread <- 1e-150
 # Stops if rows of x are so close together that squares of their Euclidean distances underflow: all
 # neighbours would tie. gdist() and gkmeans() give what stats gives.
 check_squares <- function(x, metric, arg, call) {
-  if (metric$name != "euclidean" || is_delayed(x)) return(invisible())
+  if (metric$name != "euclidean" || is_in_blocks(x)) return(invisible())
   if (any(abs(x[1, ] - x[nrow(x), ]) >= least_euclidean_spread)) return(invisible())
   spread <- max(apply(x, 2, function(column) diff(range(column))))
   if (spread > 0 && spread < least_euclidean_spread) {
@@ -216,11 +216,16 @@ far_from_zero <- 2^20
 # because all values are within a factor of 2 of it (Sterbenz 1974). Other columns are not changed.
 shift_to_zero <- function(x) {
   rows <- unique(round(seq(1, nrow(x), length.out = min(nrow(x), 100))))
+  some <- x[rows, , drop = FALSE]
+  shift <- numeric(ncol(x))
   for (j in seq_len(ncol(x))) {
-    few <- range(x[rows, j])
+    few <- range(some[, j])
     if (max(abs(few)) <= far_from_zero * (few[2] - few[1])) next
     ends <- range(x[, j])
-    if (max(abs(ends)) > far_from_zero * (ends[2] - ends[1])) x[, j] <- x[, j] - x[1, j]
+    if (max(abs(ends)) > far_from_zero * (ends[2] - ends[1])) shift[j] <- x[1, j]
   }
+  if (all(shift == 0)) return(x)
+  if (is_stored(x)) return(changed_rows(x, seq_len(ncol(x)), 1, shift, 1))
+  for (j in which(shift != 0)) x[, j] <- x[, j] - shift[j]
   x
 }

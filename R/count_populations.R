@@ -6,8 +6,9 @@
 #' @param populations Populations, from [cut_populations()], [name_populations()] or `predict()`; or
 #'   population numbers from 1, 0 for none.
 #' @param samples A label for each cell: its sample. The value of [observations()] for a `flowSet`
-#'   has it as attribute `sample`. Samples are in the order of the levels of a factor; numbers are
-#'   in increasing order, and so are numbers within text: patient2 comes before patient10.
+#'   has it as attribute `sample`. Or the value of [observations()] for names of files: each file is
+#'   a sample. Samples are in the order of the levels of a factor; numbers are in increasing order,
+#'   and so are numbers within text: patient2 comes before patient10.
 #' @param rest Whether to add a last row `"none"` with the counts of cells in no population.
 #'
 #' @return An integer matrix with a row for each population, named as the populations are, and a
@@ -85,6 +86,13 @@ check_one_per_cell <- function(x, of, arg, call) {
 
 # A factor of the sample of each of n cells. Levels without cells stay.
 check_samples <- function(samples, n, arg, call) {
+  if (is_row_blocks(samples)) {
+    if (nrow(samples) != n) {
+      refuse(arg, paste("has", shown_count(nrow(samples)), "rows"),
+             paste("there are", shown_count(n), "cells"), call)
+    }
+    samples <- parts_of_rows(samples)
+  }
   if (is.null(samples)) {
     refuse(arg, "is NULL", paste("it must be one label for each of the", n, "cells"), call)
   }

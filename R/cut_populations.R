@@ -24,6 +24,7 @@
 #'   the tree show any valley. `"finer"` needs `x`.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
 #'   does not depend on it.
+#' @param memory The memory for `x` that is read in blocks, see [gkmeans()].
 #' @param progress Whether to show a progress bar.
 #' @param ... Arguments of [observations()] for `x`.
 #'
@@ -171,6 +172,7 @@ cut_populations <- function(tree,
                             x = NULL,
                             level = c("clear", "finer"),
                             threads = getOption("gmhclust.threads"),
+                            memory = getOption("gmhclust.memory"),
                             progress = getOption("gmhclust.progress", interactive()),
                             ...) {
   call <- match.call()
@@ -187,11 +189,13 @@ cut_populations <- function(tree,
   options <- list(
     finer = level == "finer",
     threads = check_threads(threads, call),
+    memory = check_budget_size(memory, call),
     progress = check_progress(progress, call)
   )
   data <- NULL
   if (is.null(x)) check_no_more(tree, ..., call = call)
-  if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", call, ...)
+  if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", options, call, ...)
+  on.exit(release_rows(data$x))
   nodes <- tree_nodes(tree$merge, members)
   condensed <- condense(tree, nodes, least)
   density <- if (by_density) densities(tree, nodes, condensed, least)
@@ -220,7 +224,7 @@ cut_populations <- function(tree,
   strength <- if (by_density) membership_strengths(tree$core, population)
   model <- if (!is.null(data)) fit_to_leaves(data, population, levels, call, options$threads)
   if (rest == "nearest") {
-    population <- with_nearest(data$of_leaf, population, model, call, options$threads)
+    population <- with_nearest(leaf_means(data), population, model, call, options$threads)
   }
   way <- if (!is.null(k)) "k" else if (is.null(data)) "mass" else "valleys"
   result <- new_populations(
@@ -257,8 +261,8 @@ check_level <- function(level, k, x, call) {
 find_populations <- function(tree, condensed, members, data, group, options, call) {
   run_job(
     job_populations(
-      data$x, data$used, as_integers(tree$merge), as.double(members), data$leaf, condensed$node,
-      condensed$split, group, options$finer, options$threads
+      job_data(data$x), data$used, as_integers(tree$merge), as.double(members), data$leaf,
+      condensed$node, condensed$split, group, options$finer, options$threads
     ),
     options$progress, "Finding populations", call
   )
@@ -364,20 +368,33 @@ fit_to_leaves <- function(data, population, levels, call, threads = session_opti
   fit_populations(data$x, data$used, population, levels, call, threads)
 }
 
-# The data of a tree: a list of the observations `x`; the numbers of the `used` columns, which are
-# the columns that are not redundant; the `leaf` of each observation, NULL if the observations are
-# the leaves; and the data `of_leaf`: for a leaf of several observations, their mean.
-data_of_leaves <- function(x, tree, arg, call, ...) {
-  x <- as_observations(x, arg, call, ...)
+# The data of a tree: a list of the observations `x`, a matrix or stored rows; the numbers of the
+# `used` columns, which are the columns that are not redundant; and the `leaf` of each observation,
+# NULL if the observations are the leaves. `options` as of as_stored_observations(). The caller
+# frees `x`.
+data_of_leaves <- function(x, tree, arg, options, call, ...) {
+  x <- as_stored_observations(x, arg, function(p) population_bytes, options, call, ...,
+                              wide = FALSE)
   n <- nrow(tree$merge) + 1L
   whole <- length(tree$leaf)
-  if (nrow(x) == n) return(list(x = x, used = used_columns(x), leaf = NULL, of_leaf = x))
-  if (whole == 0 || nrow(x) != whole) {
+  leaf <- if (nrow(x) != n) as.vector(tree$leaf)
+  if (nrow(x) != n && (whole == 0 || nrow(x) != whole)) {
+    rows <- nrow(x)
+    release_rows(x)
     needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
-    refuse(arg, paste("has", nrow(x), "rows"), trimws(needs), call)
+    refuse(arg, paste("has", rows, "rows"), trimws(needs), call)
   }
-  leaf <- as.vector(tree$leaf)
-  list(x = x, used = used_columns(x), leaf = leaf, of_leaf = rowsum(x, leaf) / tabulate(leaf, n))
+  list(x = x, used = used_columns(x), leaf = leaf, count = n)
+}
+
+# Bytes that finding populations takes for each observation, besides its values.
+population_bytes <- 16
+
+# A row for each leaf: its observation, or the mean of its observations.
+leaf_means <- function(data) {
+  x <- if (is_stored(data$x)) data$x[, , drop = FALSE] else data$x
+  if (is.null(data$leaf)) return(x)
+  rowsum(x, data$leaf) / tabulate(data$leaf, data$count)
 }
 
 #' @export

@@ -5,7 +5,7 @@
 NULL
 
 #' Starts a Mahalanobis-average clustering.
-#' @param x double matrix, observations in rows.
+#' @param x as in job_gkmeans().
 #' @param options list(threshold, subthreshold, distance, normalize, apriori_intra): a double, in
 #'   members; the names of a kind and of a distance, as for gmhclust(); flags.
 #' @param apriori NULL, or an integer code for each observation; 0 means none.
@@ -220,7 +220,8 @@ job_ghclust_dist <- function(x, n, method, members, single, device) .Call(wrap__
 job_ghclust_points <- function(x, method, members, single, metric, min_points, device) .Call(wrap__job_ghclust_points, x, method, members, single, metric, min_points, device)
 
 #' Starts a k-means clustering.
-#' @param x double matrix of finite values, observations in rows.
+#' @param x double matrix of finite values, observations in rows; or stored observations, as of
+#'   job_stored_begin().
 #' @param centers NULL, or a double matrix with the columns of x: the initial centers.
 #' @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
 #'   if `centers` is NULL.
@@ -255,7 +256,7 @@ job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
 job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 
 #' Starts to look for the populations of a tree.
-#' @param x double matrix of finite values, observations in rows.
+#' @param x as in job_gkmeans().
 #' @param columns integers, the numbers of the columns to use.
 #' @param merge integer matrix, component `merge` of a valid hclust object.
 #' @param members doubles: the members of each leaf.
@@ -272,7 +273,7 @@ job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 job_populations <- function(x, columns, merge, members, leaf, node, split, chosen, finer, threads) .Call(wrap__job_populations, x, columns, merge, members, leaf, node, split, chosen, finer, threads)
 
 #' Starts to compute the shapes of populations.
-#' @param x double matrix of finite values, observations in rows.
+#' @param x as in job_gkmeans().
 #' @param columns integers, the numbers of the columns to use.
 #' @param population integers, the number of the population of each row from 1, 0 for none.
 #' @param populations integer, the number of populations; each has a member.
@@ -338,3 +339,50 @@ job_cancel <- function(job) .Call(wrap__job_cancel, job)
 #' @return The reason why there is too little, or NULL; FALSE if R has no memory for the reason.
 #' @noRd
 memory_refusal <- function(what, bytes) .Call(wrap__memory_refusal, what, bytes)
+
+#' Starts to make room for observations, which job_stored_append() hands over.
+#' @param rows number of observations.
+#' @param columns integer, their number of columns.
+#' @param folder NULL for observations in memory; or raw, the name of a folder for a scratch file.
+#' @return External pointer to the job. Its value is an external pointer to the observations, which
+#'   stored_release() frees.
+#' @noRd
+job_stored_begin <- function(rows, columns, folder) .Call(wrap__job_stored_begin, rows, columns, folder)
+
+#' Starts to append a block of rows. After an error, the observations are of no use.
+#' @param stored external pointer, as of job_stored_begin().
+#' @param block double matrix of finite values, with the columns of the observations.
+#' @param threads integer.
+#' @return External pointer to the job, whose value is NULL.
+#' @noRd
+job_stored_append <- function(stored, block, threads) .Call(wrap__job_stored_append, stored, block, threads)
+
+#' Starts to complete observations: no rows follow.
+#' @param stored as in job_stored_append().
+#' @return External pointer to the job, whose value is NULL.
+#' @noRd
+job_stored_end <- function(stored) .Call(wrap__job_stored_end, stored)
+
+#' Starts to make other observations of stored ones: (value / scale - shift) / unit, in some
+#' columns.
+#' @param stored as in job_stored_append(), complete.
+#' @param columns integers, the numbers of the columns to keep.
+#' @param scale,shift,unit doubles, for each of these columns.
+#' @param folder as in job_stored_begin().
+#' @return As job_stored_begin(); the observations are complete.
+#' @noRd
+job_stored_changed <- function(stored, columns, scale, shift, unit, folder) .Call(wrap__job_stored_changed, stored, columns, scale, shift, unit, folder)
+
+#' Starts to read stored observations.
+#' @param stored as in job_stored_changed().
+#' @param rows NULL for all rows, or integers, their numbers.
+#' @param columns integers, the numbers of columns.
+#' @return External pointer to the job. Its value is a double matrix.
+#' @noRd
+job_stored_read <- function(stored, rows, columns) .Call(wrap__job_stored_read, stored, rows, columns)
+
+#' Frees stored observations when no job uses them any more.
+#' @param stored as in job_stored_append().
+#' @return NULL.
+#' @noRd
+stored_release <- function(stored) .Call(wrap__stored_release, stored)

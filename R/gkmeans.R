@@ -4,7 +4,8 @@
 #' the result of `kmeans(algorithm = "Lloyd")`.
 #'
 #' @param x Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
-#'   values finite. Row names become the names of `cluster`.
+#'   values finite; or another object that [observations()] takes, such as files. Row names become
+#'   the names of `cluster`.
 #' @param centers The number of clusters k, or a matrix of k initial centers in rows, all distinct.
 #' @param iter.max The maximum number of iterations. The default is the same as in scikit-learn, and
 #'   is enough for most data; the default of [stats::kmeans()], 10, is hardly ever enough to
@@ -15,6 +16,9 @@
 #'   row with a probability proportional to its squared distance from the centers drawn before;
 #'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
 #' @inheritParams gdist
+#' @param memory `NULL`, or the memory that the call may take besides `x`: a number of bytes, or a
+#'   text such as `"8 GB"`. Of data that are read in blocks, it decides whether their values are in
+#'   memory; see *Data that need not fit*.
 #'
 #' @details
 #' An iteration assigns every observation to its nearest center; ties go to the center with the
@@ -53,6 +57,21 @@
 #' value and 140 MB, or is left out. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' One more thread computes `totss`, with the bits of [stats::kmeans()], while the others work.
+#'
+#' @section Data that need not fit:
+#' Files, functions (see [observations()]) and a `DelayedMatrix` are read once, in blocks of 32 MB,
+#' and are never a matrix of R. The values stay in memory if `memory` is enough for them and for the
+#' work on them (8 bytes for each value and the bytes for each observation under *Time and memory*);
+#' by default, if twice as much is free. Otherwise they go into a scratch file, as large as the
+#' values, from which the system reads pages as they are needed, and whose pages it takes back when
+#' memory is short. The result has the same bits in either case. If `memory` is not enough for the
+#' work without the values, that is an error. The blocks while reading, and R itself, come on top.
+#'
+#' Scratch files are in the folder of option `gmhclust.scratch`, by default [tempdir()]. Choose a
+#' folder on a fast disk of this machine: some systems keep `/tmp` in memory, and if a disk fails
+#' while the system reads a page, R ends. No file is left when a call ends, also if R is killed.
+#'
+#' With `init = "random"` and `nstart` above 1, R reads all values to find distinct ones.
 #'
 #' @section Warnings:
 #' A condition of class `gmhclust_warning_convergence` if the algorithm did not converge in
@@ -102,15 +121,19 @@ gkmeans <- function(x,
                     backend = getOption("gmhclust.backend", "auto"),
                     threads = getOption("gmhclust.threads"),
                     devices = getOption("gmhclust.devices"),
+                    memory = getOption("gmhclust.memory"),
                     progress = getOption("gmhclust.progress", interactive()),
                     ...) {
   call <- match.call()
-  x <- as_observations(x, "x", call, ..., wide = TRUE)
   options <- list(
     iterations = check_count(iter.max, .Machine$integer.max - 1, "iter.max", call),
     device = check_device(backend, threads, devices, call),
-    progress = check_progress(progress, call)
+    progress = check_progress(progress, call),
+    memory = check_budget_size(memory, call)
   )
+  reading <- c(options["memory"], options["progress"], threads = options$device$threads)
+  x <- as_stored_observations(x, "x", kmeans_bytes, reading, call, ...)
+  on.exit(release_rows(x))
   nstart <- check_count(nstart, .Machine$integer.max, "nstart", call)
   init <- check_choice(init, c("kmeans++", "random"), "init", call)
   if (length(centers) == 1) {
@@ -124,6 +147,10 @@ gkmeans <- function(x,
   warn_empty(best, call)
   new_kmeans(best, x, options$iterations)
 }
+
+# Bytes that k-means takes for each observation, besides its values; inst/benchmarks/memory.R
+# measures them.
+kmeans_bytes <- function(p) 80
 
 # The result with the smallest sum of squares among `nstart` starts.
 best_start <- function(x, k, nstart, init, options, call, squares = FALSE) {
@@ -148,7 +175,7 @@ best_start <- function(x, k, nstart, init, options, call, squares = FALSE) {
 random_centers <- function(x, k, nstart, call) {
   first <- if (nstart == 1) x[sample.int(nrow(x), k), , drop = FALSE]
   if (!is.null(first) && anyDuplicated(first) == 0) return(function() first)
-  x <- unique(x)
+  x <- unique(if (is_stored(x)) x[, , drop = FALSE] else x)
   if (nrow(x) < k) {
     needs <- paste("there are more cluster centers than distinct data points,", k)
     refuse("x", paste("has", nrow(x), "distinct rows"), needs, call)
@@ -170,7 +197,9 @@ kmeans_labels <- function(x, k, options, arg, call) {
 lloyd <- function(x, centers, uniforms, options, call, squares = FALSE) {
   extended <- if (squares) capabilities("long.double")[[1]]
   run_job(
-    job_gkmeans(x, centers, as.double(uniforms), options$iterations, extended, options$device),
+    job_gkmeans(
+      job_data(x), centers, as.double(uniforms), options$iterations, extended, options$device
+    ),
     options$progress, "Clustering", call
   )
 }

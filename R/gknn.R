@@ -5,8 +5,8 @@
 #' nearly all pairs early.
 #'
 #' @param x Numeric, integer or logical matrix or data frame, observations in rows, all values
-#'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is
-#'   read in blocks and need not fit into memory.
+#'   finite; or files, a function (see [observations()]) or a `DelayedMatrix`, such as an
+#'   `HDF5Array`, which are read in blocks and need not fit into memory.
 #' @param k The number of neighbours, at least 1. The greatest possible number is the number of rows
 #'   of `x` or, without `query`, one less. A greater `k` is reduced to this number, with a warning
 #'   of class `gmhclust_warning_k`.
@@ -133,7 +133,7 @@ gknn <- function(x,
                  ...) {
   call <- match.call()
   x <- as_rows(x, "x", call, ...)
-  if (!is_delayed(x)) message_if_doubtful(x, "x", call)
+  if (!is_in_blocks(x)) message_if_doubtful(x, "x", call)
   if (!is.null(query)) query <- as_other_rows(query, x, "query", call, ...)
   rows <- check_subset(subset, if (is.null(query)) x else query, "subset", call)
   k <- check_k(k, nrow(x) - is.null(query), "k", call)
@@ -152,7 +152,7 @@ gknn <- function(x,
   own <- if (is.null(query)) rows
   if (!is.null(rows)) query <- (if (is.null(query)) x else query)[rows, , drop = FALSE]
   whole <- is.null(output) && is.null(block_rows) && is.null(workers) && is.null(own)
-  if (whole && !is_delayed(x) && !is_delayed(query)) {
+  if (whole && !is_in_blocks(x) && !is_in_blocks(query)) {
     nn <- run_job(job_gknn(x, query, k, metric, device), progress, "Finding neighbours", call)
     if (!get_distance) nn$distance <- NULL
   } else {

@@ -23,7 +23,11 @@
 #' * `gmhclust.backend` for `backend`, initially `"auto"`;
 #' * `gmhclust.threads` for `threads`;
 #' * `gmhclust.devices` for `devices`;
+#' * `gmhclust.memory` for `memory`;
 #' * `gmhclust.progress` for `progress`, initially `interactive()`.
+#'
+#' Option `gmhclust.scratch` is the folder for scratch files, [tempdir()] if it is not set; see
+#' [gkmeans()].
 #'
 #' For example `options(gmhclust.threads = 4, gmhclust.progress = FALSE)`.
 #'

@@ -53,6 +53,7 @@
 #'   result is the same, bit for bit.
 #' @param ... Arguments of [observations()] for `x`.
 #' @inheritParams gdist
+#' @inheritParams gkmeans
 #'
 #' @section Shapes:
 #' Let a cluster have m members, centroid c and covariance S (divisor m - 1), and let w = min(1, m /
@@ -184,6 +185,14 @@
 #' with more columns than rows are refused if clustering would take hours; observations must be in
 #' rows.
 #'
+#' @section Data that need not fit:
+#' Files, functions (see [observations()]) and a `DelayedMatrix` are read once, in blocks, as by
+#' [gkmeans()], and never become a matrix of R. If `memory` is not enough for the values besides the
+#' work, they are in a scratch file, and their copy sorted by apriori cluster in a second one; while
+#' that is written, a sixteenth of the values are in memory. With apriori clusters, so that not all
+#' observations are clustered at a time, the work takes 4 p + 220 bytes for each observation, 26 p +
+#' 540 with full distances. The tree has the same bits in either case.
+#'
 #' @section Workers:
 #' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default
 #' number on the worker's machine; workers that are known to be on this machine share its default
@@ -266,11 +275,20 @@ gmhclust <- function(x,
                      backend = getOption("gmhclust.backend", "auto"),
                      threads = getOption("gmhclust.threads"),
                      devices = getOption("gmhclust.devices"),
+                     memory = getOption("gmhclust.memory"),
                      progress = getOption("gmhclust.progress", interactive()),
                      BPPARAM = NULL, # nolint: object_name_linter.
                      ...) {
   call <- match.call()
-  x <- as_observations(x, "x", call, ..., wide = TRUE)
+  distance <- check_choice(distance, distances_of_clusters, "distance", call)
+  device <- check_device(backend, threads, devices, call)
+  progress <- check_progress(progress, call)
+  reading <- list(
+    threads = device$threads, progress = progress, memory = check_budget_size(memory, call),
+    copies = if (is.null(apriori)) 1 else 2
+  )
+  x <- as_stored_observations(x, "x", tree_bytes[[distance]], reading, call, ...)
+  on.exit(release_rows(x))
   redundant <- check_choice(redundant, redundant_choices, "redundant", call)
   kept <- if (redundant == "drop") drop_redundant(x, "x", call) else list(x = x)
   x <- kept$x
@@ -282,12 +300,12 @@ gmhclust <- function(x,
       threshold_members(threshold, nrow(x), "threshold", call)
     },
     subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
-    distance = check_choice(distance, distances_of_clusters, "distance", call),
+    distance = distance,
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
-    device = check_device(backend, threads, devices, call),
-    progress = check_progress(progress, call),
+    device = device,
+    progress = progress,
     workers = workers,
     worker_device = if (!is.null(workers)) {
       check_device(backend, threads, devices, call, workers)
@@ -308,6 +326,10 @@ gmhclust <- function(x,
 
 distances_of_clusters <- c("full", "centroid")
 
+# Bytes that clustering takes for each observation of p columns, besides its values: see the section
+# *Data that need not fit* of the help page.
+tree_bytes <- list(full = function(p) 26 * p + 540, centroid = function(p) 4 * p + 220)
+
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 
 # The options of gmhclust() that are passed to the library as one list.
@@ -322,7 +344,9 @@ mahalanobis_average <- function(x, apriori, options, call) {
     merges_by_workers(x, options, call)
   }
   value <- run_job(
-    job_gmhclust(x, options[clustering_options], options$clusters$codes, inner, options$device),
+    job_gmhclust(
+      job_data(x), options[clustering_options], options$clusters$codes, inner, options$device
+    ),
     options$progress, "Clustering", call
   )
   tree <- new_hclust(

@@ -11,14 +11,26 @@ as_observations <- function(x, arg, call, ..., wide = FALSE) {
 
 # Returns x, a double matrix; stops if it is too small or has values that are not finite.
 check_observations <- function(x, arg, call, wide = FALSE) {
+  check_size(x, arg, call)
+  check_finite(x, arg, call)
+  message_if_doubtful(x, arg, call, wide)
+  x
+}
+
+check_size <- function(x, arg, call) {
   if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
   if (nrow(x) < 2) {
     got <- if (nrow(x) == 0) "has no rows" else "has 1 row"
     refuse(arg, got, "clustering needs at least 2 observations", call)
   }
-  check_finite(x, arg, call)
-  message_if_doubtful(x, arg, call, wide)
-  x
+  check_row_count(x, arg, call)
+}
+
+# Stops if rows cannot be numbered by R's integers, as trees and neighbours number them.
+check_row_count <- function(x, arg, call) {
+  if (nrow(x) <= .Machine$integer.max) return(invisible())
+  refuse(arg, paste("has", shown_count(nrow(x)), "rows"),
+         paste("it must have at most", shown_count(.Machine$integer.max)), call)
 }
 
 # Numbers as doubles. Doubles must stay the same object: after `storage.mode<-`, R would copy the
@@ -163,18 +175,31 @@ is_sound_factor <- function(x) {
 
 # Columns centred and divided by their standard deviation; constant columns only centred.
 standardise <- function(x, call = NULL) {
-  check_memory("a standardised copy of the observations needs", 8 * length(x), call)
+  if (!is_stored(x)) {
+    check_memory("a standardised copy of the observations needs", 8 * length(x), call)
+  }
+  if (is_stored(x)) {
+    by <- vapply(seq_len(ncol(x)), function(j) standardisation(x[, j]), numeric(3))
+    return(changed_rows(x, seq_len(ncol(x)), by["scale", ], by["shift", ], by["unit", ], call))
+  }
   for (j in seq_len(ncol(x))) x[, j] <- standardise_column(x[, j])
   x
 }
 
 standardise_column <- function(x) {
-  if (min(x) == max(x)) return(x - x[1])
+  by <- standardisation(x)
+  (x / by[["scale"]] - by[["shift"]]) / by[["unit"]]
+}
+
+# The numbers by which a column is standardised: (x / scale - shift) / unit.
+standardisation <- function(x) {
+  if (min(x) == max(x)) return(c(scale = 1, shift = x[[1]], unit = 1))
   # Dividing by a power of two is exact, and keeps the squares of tiny and huge values
   # representable.
-  x <- x / 2^floor(log2(max(abs(x))))
-  x <- x - mean(x)
-  x / sqrt(sum(x^2) / (length(x) - 1))
+  scale <- 2^floor(log2(max(abs(x))))
+  x <- x / scale
+  shift <- mean(x)
+  c(scale = scale, shift = shift, unit = sqrt(sum((x - shift)^2) / (length(x) - 1)))
 }
 
 # ---- apriori clusters ---------------------------------------------------------------------------

@@ -1,15 +1,19 @@
 #' Observations of an object
 #'
-#' Converts an object to a matrix with observations in rows. The functions of this package call
-#' `observations()` on their data, so they take every object that has a method: matrices, data
-#' frames, flow cytometry data, and Bioconductor experiments. Call it to see the values that the
-#' functions use. A method for another class extends all functions to that class.
+#' Converts an object to a matrix with observations in rows, or describes files with them. The
+#' functions of this package call `observations()` on their data, so they take every object that has
+#' a method: matrices, data frames, files, flow cytometry data, and Bioconductor experiments. Call
+#' it to see the values that the functions use. A method for another class extends all functions to
+#' that class.
 #'
 #' @param x An object:
 #'   * a numeric, integer or logical **matrix** or **data frame** (also a tibble), observations in
 #'     rows;
 #'   * a `flowFrame` or `flowSet` of package \pkg{flowCore}, a `cytoframe` or `cytoset` of package
 #'     \pkg{flowWorkspace}: every cell is an observation;
+#'   * the names of **FCS files**, or of a folder with them: every event is an observation, see
+#'     *Files*;
+#'   * a **function** of the numbers of a first and a last row that gives these rows as a matrix;
 #'   * a `SummarizedExperiment` or `SingleCellExperiment`, or an `ExpressionSet` of package
 #'     \pkg{Biobase};
 #'   * a matrix of any class of package \pkg{Matrix}, dense or sparse; a `DelayedMatrix`, for
@@ -44,9 +48,26 @@
 #'   arguments on, as in `gmhclust(sce, dimred = "PCA")`.
 #'
 #' @details
-#' `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`. [gknn()]
-#' reads both in blocks. The other functions convert both to dense matrices after checking the
-#' memory; for a large sparse matrix, a message of class `gmhclust_message_dense` says so.
+#' `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`, files or a
+#' function. [gknn()] and `predict()` read all of these in blocks; [gkmeans()], [gmhclust()] and
+#' [cut_populations()] read them in blocks, except sparse matrices, and keep them in memory or in a
+#' scratch file, by their argument `memory`. The other functions convert them to dense matrices
+#' after checking the memory; for a large sparse matrix, a message of class
+#' `gmhclust_message_dense` says so.
+#'
+#' @section Files:
+#' Only the headers of files are read at first. If files are damaged or have other channels than the
+#' first one, one error names all of them; columns are matched by name. Later, events are read in
+#' blocks of 32 MB, as often as they are needed, and files must not change meanwhile. `channels`,
+#' `use` and `cofactor` are as for a `flowFrame`.
+#'
+#' Files of FCS 2.0 to 3.1 (Spidlen et al. 2010) are read with values in single or double precision,
+#' or integers of 8, 16 or 32 bits. The values are those of `flowCore::read.FCS(transformation =
+#' FALSE, truncate_max_range = FALSE)`. Files with integers in logarithmic channels or with other
+#' formats are refused; flowCore reads some of them.
+#'
+#' [count_populations()] counts cells in each file, and [add_populations()] writes populations into
+#' copies of the files.
 #'
 #' @section Flow cytometry:
 #' Flow cytometry data are not compensated, so compensate them first. Transform them first, or by
@@ -81,11 +102,15 @@
 #' argument does not fit it, if the package for its class is not installed, or if flow cytometry
 #' data have the same value in all events of each channel, as after reading a file wrongly.
 #'
-#' @return A double matrix with observations in rows. If the observations have names, these are the
+#' @return For files and functions, an object of class [row_blocks]. Else a double matrix with
+#'   observations in rows. If the observations have names, these are the
 #'   row names. A sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or
 #'   a `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
 #'   `flowSet` or `cytoset` have an attribute `sample`, a factor: the sample of each row.
 #' @references
+#' Spidlen J, Moore W, Parks D, et al. (2010). Data File Standard for Flow Cytometry, version FCS
+#' 3.1. *Cytometry Part A* 77A(1), 97-100. \doi{10.1002/cyto.a.20825}
+#'
 #' Bendall SC, Simonds EF, Qiu P, et al. (2011). Single-cell mass cytometry of differential immune
 #' and drug responses across a human hematopoietic continuum. *Science* 332(6030), 687-696.
 #' \doi{10.1126/science.1198704}
@@ -249,7 +274,7 @@ as_data <- function(x, arg, call, ...) {
 # matrix. The class is removed because the library reads the attribute `dim`, not the value of a
 # method of dim().
 plain_observations <- function(values, x, arg, call) {
-  if (isS4(values) && is_unread(values)) return(values)
+  if ((isS4(values) && is_unread(values)) || is_row_blocks(values)) return(values)
   if ((isS4(values) || is.data.frame(values)) && !identical(class(values), class(x))) {
     return(as_data(values, arg, call))
   }
@@ -277,7 +302,7 @@ check_no_more <- function(x, ..., call) {
 describe_data <- function(x) if (is.data.frame(x)) "a data frame" else describe(x)
 
 # Whether observations() returns x unread, for functions that read blocks of rows.
-is_unread <- function(x) is_delayed(x) || is_sparse(x)
+is_unread <- function(x) is_in_blocks(x) || is_sparse(x)
 
 is_sparse <- function(x) inherits(x, "sparseMatrix")
 
@@ -295,6 +320,7 @@ read_all <- function(x, arg, call) {
       call
     )
   }
+  if (is_row_blocks(x)) return(x[, , drop = FALSE])
   as_doubles(as.matrix(x))
 }
 

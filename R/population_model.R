@@ -11,8 +11,8 @@
 #' @param newdata The cells to map: any object that [observations()] takes, with any number of rows.
 #'   If `newdata` and the data of the populations have column names, columns are matched by name:
 #'   their order may differ, and additional columns are ignored. Otherwise columns are matched by
-#'   number. Compensate and transform `newdata` like the data of the populations. A `DelayedMatrix`
-#'   is read in blocks of rows.
+#'   number. Compensate and transform `newdata` like the data of the populations. Files, a function
+#'   (see [observations()]) and a `DelayedMatrix` are read in blocks of rows.
 #' @param type The result: the `"class"` of each cell; its Mahalanobis `"distance"` from every
 #'   population; or the `"posterior"` probability of every population.
 #' @param by For `type = "class"`: choose the population of least `"distance"`, or of greatest
@@ -163,7 +163,7 @@ fit_populations <- function(x, used, population, levels, call,
                             threads = session_option("threads")) {
   k <- length(levels)
   fitted <- run_job(
-    job_fit_populations(x, used, as.integer(population), k,
+    job_fit_populations(job_data(x), used, as.integer(population), k,
                         check_threads(threads, call)),
     FALSE, "Estimating populations", call
   )
@@ -291,7 +291,7 @@ predict_populations <- function(object, newdata, type, by, beyond, top, threads,
   x <- as_unchecked_rows(newdata, "newdata", call, ...)
   at <- columns_of_model(x, model, "newdata", call)
   search <- list(model = model_for_job(model), wanted = wanted, threads = threads, call = call)
-  found <- if (is_delayed(x) && nrow(x) > 0) {
+  found <- if (is_in_blocks(x) && nrow(x) > 0) {
     assign_in_blocks(x, at, search, progress, call)
   } else {
     assign_block(read_all(x, "newdata", call), at, search, progress, 0L)
@@ -396,10 +396,10 @@ assign_block <- function(x, at, search, progress, rows_before) {
 
 mapping <- "Mapping cells"
 
-# As assign_block(), for a DelayedMatrix of at least one row.
+# As assign_block(), for at least one row that is read in blocks.
 assign_in_blocks <- function(x, at, search, progress, call) {
   n <- nrow(x)
-  if (!is.null(colnames(x))) {
+  if (is_delayed(x) && !is.null(colnames(x))) {
     x <- x[, at, drop = FALSE]
     at <- seq_along(at)
   }

@@ -1,7 +1,9 @@
-# Matrices whose rows may not fit into memory: a matrix; or a DelayedMatrix or a sparse matrix,
-# which are read in blocks.
+# Matrices whose rows may not fit into memory: a matrix; or a DelayedMatrix, a sparse matrix, files
+# or a function (class "row_blocks"), which are read in blocks.
 
 is_delayed <- function(x) inherits(x, "DelayedMatrix")
+
+is_in_blocks <- function(x) is_delayed(x) || is_row_blocks(x)
 
 # The observations of `x`, with at least one row and one column. Data that are read in blocks are
 # returned unread and unchecked; other data are checked to be finite.
@@ -23,17 +25,19 @@ as_unchecked_rows <- function(x, arg, call, ...) {
   if (is_sparse(x) && requireNamespace("DelayedArray", quietly = TRUE)) {
     x <- DelayedArray::DelayedArray(x)
   }
-  if (is_delayed(x)) x else read_all(x, arg, call)
+  if (is_in_blocks(x)) x else read_all(x, arg, call)
 }
 
 check_rows_of <- function(x, arg, call) {
   check_not_empty(x, arg, call)
-  if (!is_delayed(x)) check_finite(x, arg, call)
+  check_row_count(x, arg, call)
+  if (!is_in_blocks(x)) check_finite(x, arg, call)
   x
 }
 
 # The rows rows[1] to rows[2] as a double matrix.
 read_rows <- function(x, rows) {
+  if (is_row_blocks(x)) return(x[seq(rows[1], rows[2]), , drop = FALSE])
   x <- as.matrix(x[seq(rows[1], rows[2]), , drop = FALSE])
   storage.mode(x) <- "double"
   x
@@ -41,9 +45,12 @@ read_rows <- function(x, rows) {
 
 # Reduces x block by block, from the first row to the last: for each block of rows, a double matrix,
 # `state` becomes visit(block, first, state), where `first` is the number of the block's first row.
-# Returns the last state. A matrix in memory is one block; a DelayedMatrix has blocks of
-# DelayedArray's automatic size.
+# Returns the last state. A matrix in memory is one block.
 reduce_row_blocks <- function(x, visit, state) {
+  if (is_row_blocks(x)) {
+    for (rows in blocks_of(x)) state <- visit(x$read(rows[1], rows[2]), as_size(rows[1]), state)
+    return(state)
+  }
   if (!is_delayed(x)) return(visit(x, 1L, state))
   first <- 1L
   visit_next <- function(block, state) {
@@ -52,7 +59,19 @@ reduce_row_blocks <- function(x, visit, state) {
     first <<- first + nrow(block)
     state
   }
-  DelayedArray::blockReduce(visit_next, x, state, grid = DelayedArray::rowAutoGrid(x))
+  DelayedArray::blockReduce(visit_next, x, state, grid = row_grid(x))
+}
+
+# The number of rows of a block of x, which fits in memory.
+rows_per_block <- function(x) {
+  if (is_row_blocks(x)) rows_at_a_time(x) else nrow(row_grid(x)[[1L]])
+}
+
+# The blocks of a DelayedMatrix: of DelayedArray's automatic size, or smaller.
+row_grid <- function(x) {
+  grid <- DelayedArray::rowAutoGrid(x)
+  rows <- max(1, floor(block_values() / ncol(x)))
+  if (nrow(grid[[1L]]) <= rows) grid else DelayedArray::rowAutoGrid(x, nrow = rows)
 }
 
 # The packages that another process must load before it can read x.

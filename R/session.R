@@ -1,6 +1,6 @@
-# Session options for the arguments that choose how to compute: `backend`, `threads`, `devices` and
-# `progress`. They are the defaults of these arguments, options(gmhclust.threads = 4) for example,
-# in all functions that have them.
+# Session options for the arguments that choose how to compute: `backend`, `threads`, `devices`,
+# `memory` and `progress`. They are the defaults of these arguments, options(gmhclust.threads = 4)
+# for example, in all functions that have them.
 
 session_option <- function(arg) {
   getOption(paste0("gmhclust.", arg), if (arg == "backend") backends[1])

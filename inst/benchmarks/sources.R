@@ -25,6 +25,10 @@ every_part <- setdiff(names(parts), grep("_gpu$", names(parts), value = TRUE))
 # Of each script: what its results are about, and its parts. Parts with a GPU count only where one
 # was used.
 scripts <- list(
+  blocks = list(
+    about = "time and memory of observations that are read in blocks",
+    parts = c("mahalanobis", "kmeans", "populations")
+  ),
   distances = list(about = "seconds of gdist()", parts = "distances"),
   gmhclust = list(about = "seconds of gmhclust()", parts = "mahalanobis"),
   kmeans = list(about = "seconds of gkmeans()", parts = "kmeans"),

@@ -1,7 +1,7 @@
 test_that("the signature is the published one", {
   expect_named(formals(gmhclust), c(
     "x", "threshold", "apriori", "subthreshold", "distance", "normalize", "scale", "apriori_intra",
-    "redundant", "warn", "backend", "threads", "devices", "progress", "BPPARAM", "..."
+    "redundant", "warn", "backend", "threads", "devices", "memory", "progress", "BPPARAM", "..."
   ))
 })
 

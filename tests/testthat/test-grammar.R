@@ -35,6 +35,7 @@ execution <- alist(
   backend = getOption("gmhclust.backend", "auto"),
   threads = getOption("gmhclust.threads"),
   devices = getOption("gmhclust.devices"),
+  memory = getOption("gmhclust.memory"),
   progress = getOption("gmhclust.progress", interactive()),
   BPPARAM = NULL
 )
@@ -95,7 +96,7 @@ test_that("a function that breaks the conventions is noticed", {
 test_that("methods take session options, too", {
   for (method in c("predict.populations", "predict.population_model")) {
     arguments <- as.list(formals(get(method, asNamespace("gmhclust"))))
-    expect_identical(arguments[c("threads", "progress")], execution[c(2, 4)])
+    expect_identical(arguments[c("threads", "progress")], execution[c("threads", "progress")])
   }
 })
 

@@ -1,0 +1,374 @@
+# FCS files (Flow Cytometry Standard 2.0 to 3.1; Spidlen et al. 2010), read in blocks of events.
+# Package flowCore reads all events of a file, or some of them one after the other, which takes long
+# for many.
+
+#' @rdname observations
+#' @param transform `NULL`, or a function of the matrix of events in the chosen channels, for files;
+#'   it gives a matrix of the same size. It is called for blocks of events, after `cofactor`.
+#' @export
+# nolint start: object_name_linter. The class's name.
+observations.character <- function(x, channels = NULL, use = c("marker", "channel"),
+                                   cofactor = NULL, transform = NULL, ...) {
+  # nolint end
+  call <- sys.call()
+  if (!is.null(dim(x))) return(observations.default(x, ...))
+  check_no_more(x, ..., call = call)
+  use <- check_choice(use, c("marker", "channel"), "use", call)
+  cofactor <- check_cofactor(cofactor, call)
+  if (!is.null(transform) && !is.function(transform)) {
+    refuse("transform", paste("is", describe(transform)), "it must be a function or NULL", call)
+  }
+  files <- files_of(x, call)
+  described <- lapply(files, function(file) {
+    tryCatch(describe_fcs(file), error = function(e) conditionMessage(e))
+  })
+  refuse_files(files, described, call)
+  parts <- choose_channels(files, described, channels, use, cofactor, call)
+  names <- sample_names(files)
+  blocks <- new_row_blocks(
+    fcs_reader(parts$files, transform),
+    data.frame(name = names, rows = vapply(described, `[[`, 0, "events")),
+    parts$columns, length(parts$columns), c("file", "files"),
+    width = max(vapply(described, function(file) file$layout$parameters, 0))
+  )
+  blocks$files <- parts$files
+  blocks
+}
+
+fcs_ending <- "\\.fcs$"
+
+# The names of the files; a folder stands for all its FCS files.
+files_of <- function(x, call) {
+  if (length(x) == 0 || anyNA(x)) {
+    refuse("x", if (length(x) == 0) "names no files" else "has NA",
+           "it must be the names of FCS files, or of a folder with them", call)
+  }
+  is_file <- file.exists(x) | grepl(fcs_ending, x, ignore.case = TRUE)
+  if (!any(is_file)) refuse("x", paste("is", describe(x)), needs_observations, call)
+  files <- unlist(lapply(x, function(name) {
+    if (!dir.exists(name)) return(name)
+    inside <- list.files(name, fcs_ending, ignore.case = TRUE, full.names = TRUE)
+    if (length(inside) == 0) {
+      refuse("x", paste("is the folder", quoted(name)), "it must have FCS files in it", call)
+    }
+    inside
+  }))
+  twice <- anyDuplicated(normalizePath(files, mustWork = FALSE))
+  if (twice > 0) refuse("x", paste("has", quoted(files[twice]), "twice"), "name it once", call)
+  files
+}
+
+# File names without folder and ending; with folder, where that is not unique.
+sample_names <- function(files) {
+  names <- sub(fcs_ending, "", basename(files), ignore.case = TRUE)
+  shared <- names %in% names[duplicated(names)]
+  names[shared] <- files[shared]
+  names
+}
+
+# Stops if files have a problem: one error for all of them. `found` has a text for each such file.
+refuse_files <- function(files, found, call) {
+  bad <- which(vapply(found, is.character, NA))
+  if (length(bad) == 0) return(invisible())
+  shown <- utils::head(bad, 10)
+  why <- paste0("\n  ", shortened(files[shown]), ": ", unlist(found[shown]))
+  if (length(bad) > length(shown)) why <- c(why, paste("\n  and", length(bad) - 10, "more"))
+  got <- paste("names", length(bad), "of", length(files), "files that cannot be used")
+  refuse("x", got, paste(why, collapse = ""), call)
+}
+
+# ---- channels -----------------------------------------------------------------------------------
+
+# A list of the `columns`, their names, and of the `files`, each with the numbers of its chosen
+# `parameters` in this order, and their `cofactors`.
+choose_channels <- function(files, described, channels, use, cofactor, call) {
+  chosen <- lapply(described, function(file) {
+    tryCatch(
+      {
+        columns <- flow_columns(file$parameters, channels, call)
+        if (length(columns) == 0) stop("has only channels of scatter, time, events or results")
+        list(
+          path = file$path, layout = file$layout, words = file$words, columns = columns,
+          names = flow_names(file$parameters, columns, use),
+          cofactors = if (!is.null(cofactor)) {
+            cofactor_of_columns(cofactor, file$parameters, columns, use, call)
+          }
+        )
+      },
+      error = function(e) conditionMessage(e)
+    )
+  })
+  # An argument that is wrong for all files is no problem of files.
+  if (is.character(chosen[[1]]) && length(unique(chosen)) == 1 && is.list(described[[1]])) {
+    first <- described[[1]]$parameters
+    columns <- flow_columns(first, channels, call)
+    if (!is.null(cofactor)) cofactor_of_columns(cofactor, first, columns, use, call)
+  }
+  refuse_files(files, chosen, call)
+  columns <- chosen[[1]]$names
+  chosen <- lapply(chosen, function(file) {
+    lacks <- setdiff(columns, file$names)
+    more <- setdiff(file$names, columns)
+    if (length(lacks) + length(more) > 0) {
+      return(paste0(
+        "its channels differ from those of ", basename(files[1]), ": it ",
+        paste(c(if (length(lacks) > 0) paste("lacks", listed(lacks)),
+                if (length(more) > 0) paste("has", listed(more))), collapse = " and "),
+        " (`channels` chooses common ones)"
+      ))
+    }
+    # Names that are there twice cannot be matched, but need not be, if all files have them alike.
+    if (identical(file$names, columns)) return(file)
+    if (anyDuplicated(columns) > 0) {
+      twice <- columns[anyDuplicated(columns)]
+      return(paste0("its channels are in another order than those of ", basename(files[1]),
+                    ", where ", quoted(twice), " is there twice"))
+    }
+    at <- match(columns, file$names)
+    file$columns <- file$columns[at]
+    file$cofactors <- file$cofactors[at]
+    file
+  })
+  refuse_files(files, chosen, call)
+  if (is.null(channels)) {
+    all <- unique(unlist(lapply(described, function(file) file$parameters$channel)))
+    message_of_results(all[is_result(all)], call)
+  }
+  list(columns = columns, files = chosen)
+}
+
+listed <- function(names) {
+  shown <- quoted(utils::head(names, 5))
+  if (length(names) > 5) shown <- c(shown, paste(length(names) - 5, "more"))
+  paste(shown, collapse = ", ")
+}
+
+# ---- the format ---------------------------------------------------------------------------------
+
+# What the header of a file says: its `path`, the number of `events`, the `parameters` as of
+# flow_parameters(), and the `layout` of the events. Stops if it says nothing useful.
+describe_fcs <- function(path) {
+  if (!file.exists(path)) stop("it does not exist")
+  size <- file.size(path)
+  if (dir.exists(path)) stop("it is a folder")
+  connection <- file(path, "rb")
+  on.exit(close(connection))
+  header <- text_of(readBin(connection, "raw", 58))
+  if (!grepl("^FCS[23]\\.[0-9]", header)) stop("it is no FCS file of version 2 or 3")
+  numbers <- suppressWarnings(as.numeric(substring(header, c(11, 19, 27, 35), c(18, 26, 34, 42))))
+  if (anyNA(numbers[1:2]) || numbers[1] < 10 || numbers[2] < numbers[1] || numbers[2] >= size) {
+    stop("its header is damaged")
+  }
+  words <- read_keywords(connection, numbers[1:2], size)
+  layout <- fcs_layout(words, numbers[3:4], size)
+  layout$changed <- as.numeric(file.mtime(path))
+  count <- layout$parameters
+  keyword <- function(ending) unname(words[paste0("$P", seq_len(count), ending)])
+  marker <- keyword("S")
+  marker[!is.na(marker) & !nzchar(trimws(marker))] <- NA
+  channel <- keyword("N")
+  if (anyNA(channel)) stop("it has a parameter without a name ($PnN)")
+  if (!words["$NEXTDATA"] %in% c(NA, "", "0") && !grepl("^0+$", words["$NEXTDATA"])) {
+    stop("it has several data sets ($NEXTDATA); flowCore::read.FCS(dataset = ) reads one of them")
+  }
+  list(path = normalizePath(path), events = layout$events, layout = layout, words = words,
+       parameters = list(channel = channel, marker = marker))
+}
+
+# The keywords of a file whose segment TEXT has this first and last byte.
+read_keywords <- function(connection, text, size) {
+  seek(connection, text[1])
+  words <- fcs_keywords(readBin(connection, "raw", text[2] - text[1] + 1))
+  # A supplemental segment has more of them.
+  more <- suppressWarnings(as.numeric(words[c("$BEGINSTEXT", "$ENDSTEXT")]))
+  if (anyNA(more) || more[1] < 58 || more[2] <= more[1] || more[2] >= size) return(words)
+  if (more[1] == text[1]) return(words)
+  seek(connection, more[1])
+  others <- fcs_keywords(readBin(connection, "raw", more[2] - more[1] + 1))
+  c(words, others[setdiff(names(others), names(words))])
+}
+
+text_of <- function(bytes) {
+  bytes <- bytes[bytes != 0]
+  text <- rawToChar(bytes)
+  if (validUTF8(text)) Encoding(text) <- "UTF-8" else Encoding(text) <- "latin1"
+  enc2utf8(text)
+}
+
+# The keywords of the segment TEXT, in upper case, with their values. The first byte is the
+# delimiter. Within a value it is written twice, but a value never begins with it; so a value that
+# seems to begin with it is empty, which the standard does not know, but many programs write.
+fcs_keywords <- function(bytes) {
+  delimiter <- bytes[1]
+  if (bytes[length(bytes)] == delimiter) bytes <- bytes[-length(bytes)]
+  places <- which(bytes == delimiter)
+  ends <- c(places[-1] - 1, length(bytes))
+  parts <- vapply(seq_along(places), function(k) {
+    if (ends[k] <= places[k]) "" else text_of(bytes[(places[k] + 1):ends[k]])
+  }, "")
+  count <- length(parts)
+  keys <- values <- character(count %/% 2)
+  found <- 0
+  at <- 1
+  while (at < count) {
+    key <- parts[at]
+    value <- parts[at + 1]
+    at <- at + 2
+    # After some text, two delimiters stand for one.
+    while (nzchar(value) && at < count && !nzchar(parts[at])) {
+      value <- paste0(value, text_of(delimiter), parts[at + 1])
+      at <- at + 2
+    }
+    found <- found + 1
+    keys[found] <- key
+    values[found] <- value
+  }
+  some <- seq_len(found)
+  keys <- toupper(trimws(keys[some]))
+  stats::setNames(trimws(values[some]), keys)[!duplicated(keys)]
+}
+
+# Stops unless the keywords have what the description of every parameter needs. Returns the number
+# of parameters.
+check_keywords <- function(words) {
+  count <- suppressWarnings(as.numeric(words["$PAR"]))
+  if (is.na(count) || count < 1 || count > 1e5 || count != round(count)) {
+    stop("it has no number of parameters ($PAR)")
+  }
+  needed <- c("$DATATYPE", "$BYTEORD", "$MODE", paste0("$P", seq_len(count), "B"),
+              paste0("$P", seq_len(count), "N"))
+  missing <- setdiff(needed, names(words))
+  if (length(missing) > 0) stop("it lacks the keyword ", missing[1])
+  count[[1]]
+}
+
+# Where the events are and how they are written.
+fcs_layout <- function(words, data, size) {
+  number <- function(name) suppressWarnings(as.numeric(words[name]))[[1]]
+  count <- check_keywords(words)
+  if (!words["$MODE"] %in% c("L", "l")) stop("it is no list of events ($MODE)")
+  begin <- if (is.na(data[1]) || data[1] == 0) number("$BEGINDATA") else data[1]
+  end <- if (is.na(data[2]) || data[2] == 0) number("$ENDDATA") else data[2]
+  bits <- suppressWarnings(as.numeric(words[paste0("$P", seq_len(count), "B")]))
+  type <- toupper(words[["$DATATYPE"]])
+  is_real <- type %in% c("F", "D")
+  width <- switch(type, F = 32, D = 64, I = bits[1])
+  if (is.null(width) || anyNA(bits) || any(bits != width) || !width %in% c(8, 16, 32, 64)) {
+    stop("its events are in a format ($DATATYPE, $PnB) that is not read here; ",
+         "flowCore::read.FCS() may read it")
+  }
+  if (type == "I" && width == 64) stop("its events are integers of 64 bits, which are not read")
+  if (is.na(begin) || begin < 58) stop("it does not say where its events begin ($BEGINDATA)")
+  bytes <- width / 8
+  total <- if ("$TOT" %in% names(words)) number("$TOT")
+  events <- count_events(total, begin, end, count * bytes, size)
+  order <- as.numeric(strsplit(words[["$BYTEORD"]], ",", fixed = TRUE)[[1]])
+  is_little <- identical(order, as.numeric(seq_along(order)))
+  if (anyNA(order) || !is_little && !identical(order, as.numeric(rev(seq_along(order))))) {
+    stop("its order of bytes ($BYTEORD) is unusual")
+  }
+  endian <- if (is_little) "little" else "big"
+  ranges <- NULL
+  if (!is_real) {
+    logarithmic <- words[paste0("$P", seq_len(count), "E")]
+    is_linear <- is.na(logarithmic) | grepl("^ *0*\\.?0* *,", logarithmic)
+    if (!all(is_linear)) {
+      stop("it has logarithmic channels ($PnE); read it with flowCore::read.FCS()")
+    }
+    ranges <- suppressWarnings(as.numeric(words[paste0("$P", seq_len(count), "R")]))
+    # Bits above the range carry no value.
+    ranges <- ifelse(is.na(ranges) | ranges <= 1, 2^width, 2^ceiling(log2(ranges)))
+  }
+  list(
+    begin = begin, parameters = count, events = events, bytes = bytes, endian = endian,
+    is_real = is_real, ranges = ranges, size = size
+  )
+}
+
+# The number of events, from $TOT, NULL if it is not there, and from the first and last byte of the
+# data, where they are known.
+count_events <- function(total, begin, end, row, size) {
+  room <- size - begin
+  if (!is.na(end) && end > begin) room <- min(room, end - begin + 1)
+  # FCS 2.0 may do without the number.
+  if (is.null(total)) total <- if (!is.na(end) && end > begin) floor(room / row) else NA
+  if (is.na(total) || total < 0 || total != round(total)) {
+    stop("it has no number of events ($TOT)")
+  }
+  if (total * row > room) {
+    stop("it is too short for its ", shown_count(total), " events ($TOT)")
+  }
+  total
+}
+
+# The function that reads rows of files, for new_row_blocks().
+fcs_reader <- function(files, transform) {
+  force(transform)
+  # Workers get a copy of this.
+  files <- lapply(files, function(file) file[c("path", "layout", "columns", "names", "cofactors")])
+  starts <- cumsum(c(0, vapply(files, function(file) file$layout$events, 0)))
+  columns <- files[[1]]$names
+  function(first, last) {
+    part <- findInterval(first - 1, starts, rightmost.closed = FALSE)
+    file <- files[[part]]
+    values <- read_events(file, first - starts[part], last - starts[part])
+    if (!is.null(file$cofactors)) values <- transformed(values, file$cofactors)
+    colnames(values) <- columns
+    if (is.null(transform)) return(values)
+    changed <- transform(values)
+    if (!is.matrix(changed) || !is_numeric_type(changed) || any(dim(changed) != dim(values))) {
+      refuse("transform", paste("gave", describe(changed)),
+             paste("it must give a matrix of", paste(dim(values), collapse = " x ")), NULL)
+    }
+    matrix(as.double(changed), nrow(values), dimnames = list(NULL, columns))
+  }
+}
+
+# A connection to a file that is as it was described.
+open_events <- function(file) {
+  if (!file.exists(file$path)) refuse_changed(file, "no longer exists")
+  if (!identical(file.size(file$path), file$layout$size)) {
+    refuse_changed(file, "has another size than before")
+  }
+  if (!identical(as.numeric(file.mtime(file$path)), file$layout$changed)) {
+    refuse_changed(file, "was written after it was described")
+  }
+  file(file$path, "rb")
+}
+
+refuse_changed <- function(file, why) {
+  refuse("x", paste0("names the file ", quoted(file$path), ", which ", why),
+         "files must not change while they are used", NULL)
+}
+
+# The events `first` to `last` of a file, in its chosen columns.
+read_events <- function(file, first, last) {
+  layout <- file$layout
+  connection <- open_events(file)
+  on.exit(close(connection))
+  count <- (last - first + 1) * layout$parameters
+  seek(connection, layout$begin + (first - 1) * layout$parameters * layout$bytes)
+  values <- if (layout$is_real) {
+    readBin(connection, "double", count, layout$bytes, endian = layout$endian)
+  } else {
+    read_integers(connection, count, layout)
+  }
+  if (length(values) < count) refuse_changed(file, "ended too early")
+  dim(values) <- c(layout$parameters, last - first + 1)
+  values <- values[file$columns, , drop = FALSE]
+  if (!is.null(layout$ranges)) values <- values %% layout$ranges[file$columns]
+  t(values)
+}
+
+# Unsigned integers, as doubles.
+read_integers <- function(connection, count, layout) {
+  if (layout$bytes < 4) {
+    return(as.double(
+      readBin(connection, "integer", count, layout$bytes, signed = FALSE, endian = layout$endian)
+    ))
+  }
+  values <- as.double(readBin(connection, "integer", count, 4, endian = layout$endian))
+  # R reads the bits of 2^31 as NA.
+  values[is.na(values)] <- -2^31
+  ifelse(values < 0, values + 2^32, values)
+}

@@ -1,0 +1,134 @@
+# Populations in copies of FCS files.
+
+#' @rdname add_populations
+#' @param output For files: the name of a folder for the new files, which have the names of the old
+#'   ones. It is made if it does not exist; a file that exists there is an error.
+#' @export
+add_populations.row_blocks <- function(x, populations, output, # nolint: object_name_linter.
+                                       ...) {
+  call <- sys.call()
+  check_no_more(x, ..., call = call)
+  if (is.null(x$files)) refuse("x", "has no files", "it must be observations() of FCS files", call)
+  if (missing(output)) refuse("output", "is missing", "it must be the name of a folder", call)
+  check_folder(output, "output", call)
+  of <- populations_of_events(populations, nrow(x), call)
+  to <- file.path(output, basename(vapply(x$files, `[[`, "", "path")))
+  twice <- anyDuplicated(to)
+  if (twice > 0) {
+    refuse("x", paste("has several files", quoted(basename(to[twice]))),
+           "write those of each folder into a folder of its own", call)
+  }
+  there <- file.exists(to)
+  if (any(there)) {
+    refuse("output", paste("has the file", quoted(basename(to[there][1]))),
+           "files are not written over", call)
+  }
+  lapply(x$files, check_writable, length(of$names), call)
+  dir.create(output, showWarnings = FALSE, recursive = TRUE)
+  if (!dir.exists(output)) {
+    refuse("output", paste("is", quoted(output)), "this folder cannot be made", call)
+  }
+  # After an error, nothing is left that a second call would not write over.
+  done <- FALSE
+  on.exit(if (!done) unlink(to))
+  before <- 0
+  for (k in seq_along(to)) {
+    rows <- x$parts$rows[k]
+    write_population(x$files[[k]], to[k], of$number[before + seq_len(rows)], of$names)
+    before <- before + rows
+  }
+  done <- TRUE
+  invisible(to)
+}
+
+# Stops if a file cannot be copied with a channel for this number of populations.
+check_writable <- function(file, populations, call) {
+  layout <- file$layout
+  close(open_events(file))
+  if (population_channel %in% file$words[paste0("$P", seq_len(layout$parameters), "N")]) {
+    refuse("x", paste0("names the file ", quoted(file$path), ", which has a channel ",
+                       quoted(population_channel)), "remove or rename it first", call)
+  }
+  bits <- 8 * layout$bytes
+  if (!layout$is_real && populations >= 2^bits) {
+    refuse("x", paste0("names the file ", quoted(file$path), ", whose channels have ", bits,
+                       " bits"), paste("there are", populations, "populations"), call)
+  }
+}
+
+# A copy of an FCS file with the population of each event as a channel, and the names as keywords.
+write_population <- function(file, to, number, names) {
+  layout <- file$layout
+  words <- file$words[!grepl("^POPULATION[0-9]+$", names(file$words))]
+  bits <- 8 * layout$bytes
+  added <- paste0("$P", layout$parameters + 1, c("N", "B", "E", "R"))
+  words[added] <- c(population_channel, bits, "0,0", max(length(names) + 1, 2))
+  words["$PAR"] <- layout$parameters + 1
+  words[c("$BEGINANALYSIS", "$ENDANALYSIS", "$BEGINSTEXT", "$ENDSTEXT", "$NEXTDATA")] <- "0"
+  if (!identical(names, as.character(seq_along(names)))) {
+    words[paste0("POPULATION", seq_along(names))] <- names
+  }
+  bytes <- layout$events * (layout$parameters + 1) * layout$bytes
+  write_fcs(to, words, bytes, function(connection) {
+    from <- open_events(file)
+    on.exit(close(from))
+    seek(from, layout$begin)
+    row <- layout$parameters * layout$bytes
+    at_a_time <- max(1, floor(8 * block_values() / row))
+    for (first in seq(1, length.out = ceiling(layout$events / at_a_time), by = at_a_time)) {
+      events <- seq.int(first, min(layout$events, first + at_a_time - 1))
+      values <- readBin(from, "raw", length(events) * row)
+      if (length(values) < length(events) * row) refuse_changed(file, "ended too early")
+      more <- if (layout$is_real) as.double(number[events]) else as.integer(number[events])
+      more <- writeBin(more, raw(), size = layout$bytes, endian = layout$endian)
+      writeBin(as.vector(rbind(matrix(values, row), matrix(more, layout$bytes))), connection)
+    }
+  })
+}
+
+# Writes an FCS file with these keywords, and with the events, of this number of bytes, that
+# write(connection) writes. The file gets its name when it is complete.
+write_fcs <- function(path, words, bytes, write) {
+  words[c("$BEGINDATA", "$ENDDATA")] <- sprintf("%012.0f", 0)
+  mark <- free_delimiter(c(names(words), words))
+  text <- function() {
+    parts <- gsub(mark, paste0(mark, mark), c(rbind(names(words), words)), fixed = TRUE)
+    # An empty value would look like a delimiter that is written twice.
+    parts[!nzchar(parts)] <- " "
+    charToRaw(enc2utf8(paste0(mark, paste0(parts, mark, collapse = ""))))
+  }
+  begin <- 58 + length(text())
+  words[c("$BEGINDATA", "$ENDDATA")] <- sprintf("%012.0f", c(begin, begin + bytes - 1))
+  places <- c(58, begin - 1, begin, begin + bytes - 1, 0, 0)
+  # Where the header has no room, the keywords say it.
+  if (places[4] > 99999999) places[3:4] <- 0
+  partial <- tempfile(".gmhclust-", dirname(path), ".part")
+  connection <- file(partial, "wb")
+  done <- FALSE
+  on.exit({
+    close(connection)
+    if (!done) unlink(partial)
+  })
+  # A full disk is a warning of R; the size of the file tells it, too.
+  suppressWarnings({
+    writeBin(charToRaw(paste0("FCS3.1    ", paste(sprintf("%8.0f", places), collapse = ""))),
+             connection)
+    writeBin(text(), connection)
+    write(connection)
+    close(connection)
+  })
+  written <- file.size(partial)
+  on.exit(if (!done) unlink(partial))
+  if (!identical(written, begin + bytes)) {
+    stop(gmhclust_error_memory(paste0("writing ", quoted(path), " failed: the disk may be full")))
+  }
+  done <- file.rename(partial, path)
+  if (!done) refuse("output", "cannot be written to", "it must be a folder to write to", NULL)
+}
+
+# A delimiter that is in none of the texts, since many programs do not read it within a value.
+free_delimiter <- function(texts) {
+  all <- paste(texts, collapse = "")
+  marks <- c("\f", "|", "!", "\036", "\\", "~", "/")
+  c(marks[!vapply(marks, grepl, NA, all, fixed = TRUE)], marks)[1]
+}

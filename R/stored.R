@@ -1,0 +1,158 @@
+# Observations that the library holds, because R has no matrix of them: they are read in blocks and
+# handed over one after the other. Class "stored_rows": a list of `handle`, which the library's jobs
+# take in place of a matrix; `size`, the numbers of rows and columns; `names`, the row and column
+# names; and `folder`, where the values are in a scratch file, as bytes; NULL in memory. The
+# functions that check and change observations take it in place of a matrix.
+
+# The observations of `x`, checked as as_observations() checks them: a matrix, or stored rows if
+# `x` is read in blocks. need(p) is the memory in bytes that the caller's work needs for each
+# observation of p columns, besides the values. `options` has its checked `memory`, `threads` (NULL
+# for the default) and `progress`, and `copies`, the number of copies of the values that the work
+# has if they are in memory (NULL for 1). The caller frees the result by release_rows(). `wide` as
+# in message_if_doubtful().
+as_stored_observations <- function(x, arg, need, options, call, ..., wide = TRUE) {
+  x <- as_data(x, arg, call, ...)
+  need <- need(ncol(x))
+  check_budget(x, arg, need, options$memory, call)
+  if (!is_in_blocks(x)) {
+    return(check_observations(read_all(x, arg, call), arg, call, wide))
+  }
+  check_size(x, arg, call)
+  x <- tryCatch(store_rows(x, arg, need, options, call), interrupt = function(condition) {
+    stop(gmhclust_error_interrupt(paste(reading_rows, "was interrupted"), call))
+  })
+  message_if_doubtful(x, arg, call, wide)
+  x
+}
+
+# Stops if the work on x takes more memory than the user's `memory` allows, even without its values.
+check_budget <- function(x, arg, need, memory, call) {
+  bytes <- nrow(x) * need
+  if (is.null(memory) || bytes <= memory) return(invisible())
+  needs <- paste0("the work on ", shown_count(nrow(x)), " observations needs at least ",
+                  in_megabytes(bytes))
+  refuse("memory", paste("is", in_megabytes(memory)), needs, call)
+}
+
+# Hands x over, block by block.
+store_rows <- function(x, arg, need, options, call) {
+  folder <- if (!fits_in_memory(x, need, options)) scratch_folder(call)
+  threads <- with_local_threads(list(threads = options$threads))$threads
+  handle <- run_job(job_stored_begin(nrow(x), ncol(x), folder), FALSE, reading_rows, call)
+  done <- FALSE
+  bar <- if (options$progress) joint_progress(nrow(x), reading_rows)
+  on.exit({
+    if (!is.null(bar)) bar$close()
+    if (!done) stored_release(handle)
+  })
+  reduce_row_blocks(x, function(block, first, state) {
+    check_finite(block, arg, call, rows_before = first - 1)
+    step <- if (is.null(bar)) FALSE else bar$step(nrow(block))
+    run_job(job_stored_append(handle, block, threads), step, reading_rows, call)
+    if (!is.null(bar)) bar$done(nrow(block))
+  }, NULL)
+  run_job(job_stored_end(handle), FALSE, reading_rows, call)
+  done <- TRUE
+  # R keeps the memory of the last blocks otherwise.
+  if (!is.null(folder)) gc()
+  new_stored_rows(handle, dim(x), dimnames(x), folder)
+}
+
+reading_rows <- "Reading observations"
+
+new_stored_rows <- function(handle, size, names, folder) {
+  if (is.null(names)) names <- list(NULL, NULL)
+  structure(list(handle = handle, size = as_size(size), names = names, folder = folder),
+            class = "stored_rows")
+}
+
+# Whether the values of x stay in memory: within the user's `memory`, or else, if there is twice as
+# much as the work needs.
+fits_in_memory <- function(x, need, options) {
+  copies <- if (is.null(options$copies)) 1 else options$copies
+  bytes <- nrow(x) * (8 * ncol(x) * copies + need)
+  if (!is.null(options$memory)) return(bytes <= options$memory)
+  is.null(memory_refusal("the observations need", 2 * bytes))
+}
+
+# The folder for scratch files, as bytes.
+scratch_folder <- function(call) {
+  folder <- getOption("gmhclust.scratch", tempdir())
+  if (!is.character(folder) || length(folder) != 1 || is.na(folder) || !dir.exists(folder)) {
+    refuse("gmhclust.scratch", paste("is", describe(folder)), "it must be the name of a folder",
+           call)
+  }
+  path_bytes(normalizePath(folder))
+}
+
+# NULL, or a number of bytes: the user's number, or a text such as "8 GB".
+check_budget_size <- function(memory, call) {
+  if (is.null(memory)) return(NULL)
+  arg <- argument_name("memory", memory)
+  needs <- "it must be a number of bytes, a text such as \"8 GB\", or NULL"
+  bytes <- memory
+  if (is.character(memory) && length(memory) == 1 && !is.na(memory)) {
+    pattern <- "^\\s*([0-9.]+)\\s*([KMGT]?)B?\\s*$"
+    memory <- toupper(memory)
+    if (!grepl(pattern, memory)) refuse(arg, paste("is", describe(bytes)), needs, call)
+    unit <- 1e3^(match(sub(pattern, "\\2", memory), c("", "K", "M", "G", "T")) - 1)
+    bytes <- suppressWarnings(as.numeric(sub(pattern, "\\1", memory))) * unit
+  }
+  if (identical(bytes, Inf)) return(bytes)
+  if (!is_single_number(bytes) || bytes <= 0) {
+    refuse(arg, paste("is", describe(memory)), needs, call)
+  }
+  as.double(bytes)
+}
+
+is_stored <- function(x) inherits(x, "stored_rows")
+
+# What a job takes as its `x`.
+job_data <- function(x) if (is_stored(x)) x$handle else x
+
+# Frees stored rows; anything else stays as it is.
+release_rows <- function(x) if (is_stored(x)) stored_release(x$handle)
+
+#' @export
+dim.stored_rows <- function(x) x$size
+
+#' @export
+dimnames.stored_rows <- function(x) if (!all(lengths(x$names) == 0)) x$names
+
+# Reads rows and columns, as of a matrix.
+#' @export
+`[.stored_rows` <- function(x, i, j, drop = TRUE) {
+  rows <- if (!missing(i)) seq_len(nrow(x))[i]
+  columns <- if (missing(j)) seq_len(ncol(x)) else seq_len(ncol(x))[j]
+  count <- if (is.null(rows)) nrow(x) else length(rows)
+  check_memory("the values need", 8 * count * length(columns), NULL)
+  values <- run_job(job_stored_read(x$handle, rows, columns), FALSE, reading_rows)
+  names <- dimnames(x)
+  if (!is.null(names)) {
+    labels <- if (is.null(rows)) names[[1]] else names[[1]][rows]
+    dimnames(values) <- list(labels, names[[2]][columns])
+  }
+  if (drop) drop(values) else values
+}
+
+# Stored rows or a matrix, without some columns.
+without_columns <- function(x, columns) {
+  if (!is_stored(x)) return(x[, -columns, drop = FALSE])
+  kept <- seq_len(ncol(x))[-columns]
+  changed_rows(x, kept, 1, 0, 1)
+}
+
+# The stored rows (x / scale - shift) / unit, in the columns `kept`; `scale`, `shift` and `unit` are
+# of one value or of one for each of these columns. Frees x.
+changed_rows <- function(x, kept, scale, shift, unit, call = NULL) {
+  numbers <- lapply(list(scale, shift, unit), function(value) {
+    rep_len(as.double(value), length(kept))
+  })
+  handle <- run_job(
+    job_stored_changed(x$handle, kept, numbers[[1]], numbers[[2]], numbers[[3]], x$folder), FALSE,
+    reading_rows, call
+  )
+  release_rows(x)
+  new_stored_rows(handle, c(nrow(x), length(kept)), list(x$names[[1]], x$names[[2]][kept]),
+                  x$folder)
+}
