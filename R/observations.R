@@ -161,6 +161,7 @@ observations.default <- function(x, rows_are_observations = FALSE, ...) {
 observations.data.frame <- function(x, rows_are_observations = FALSE, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
+  if (!is.list(x)) refuse("x", paste("is", describe(x)), needs_observations, call)
   if (length(x) != ncol(x) || any(vapply(x, NROW, 0L) != nrow(x))) {
     refuse("x", "has columns of different lengths", "a data frame has as many values in each", call)
   }

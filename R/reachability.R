@@ -29,7 +29,8 @@ check_reachability <- function(x, method, members, min_points, call) {
 
 # Whether a tree is one of mutual reachability distances, and complete.
 has_core_distances <- function(tree) {
-  is.numeric(tree$core) && is.null(tree$members) && length(tree$core) == nrow(tree$merge) + 1L
+  is.numeric(tree$core) && is.null(tree$members) && length(tree$core) == nrow(tree$merge) + 1L &&
+    is.list(tree$settings) && is_single_number(tree$settings$min_points)
 }
 
 # For each cluster of the condensed tree, its `mass`: the sum over its members of the difference of

@@ -92,11 +92,13 @@ check_budget_size <- function(memory, call) {
   needs <- "it must be a number of bytes, a text such as \"8 GB\", or NULL"
   bytes <- memory
   if (is.character(memory) && length(memory) == 1 && !is.na(memory)) {
-    pattern <- "^\\s*([0-9.]+)\\s*([KMGT]?)B?\\s*$"
-    memory <- toupper(memory)
-    if (!grepl(pattern, memory)) refuse(arg, paste("is", describe(bytes)), needs, call)
-    unit <- 1e3^(match(sub(pattern, "\\2", memory), c("", "K", "M", "G", "T")) - 1)
-    bytes <- suppressWarnings(as.numeric(sub(pattern, "\\1", memory))) * unit
+    # By bytes, since the text may be invalid; what matches is ASCII.
+    pattern <- "^[ ]*([0-9.]+)[ ]*([kKmMgGtT]?)[bB]?[ ]*$"
+    if (!grepl(pattern, memory, useBytes = TRUE)) {
+      refuse(arg, paste("is", describe(memory)), needs, call)
+    }
+    unit <- match(toupper(sub(pattern, "\\2", memory)), c("", "K", "M", "G", "T"))
+    bytes <- suppressWarnings(as.numeric(sub(pattern, "\\1", memory))) * 1e3^(unit - 1)
   }
   if (identical(bytes, Inf)) return(bytes)
   if (!is_single_number(bytes) || bytes <= 0) {

@@ -136,7 +136,7 @@ test_that("what is wrong with blocks and budgets is said", {
   )
   expect_error(gkmeans(x, 2, memory = 1000), "`memory` is .* needs at least",
                class = "gmhclust_error_input")
-  for (memory in list("much", -1, NA, c(1, 2), "1 XB")) {
+  for (memory in list("much", -1, NA, c(1, 2), "1 XB", "\xff", "1.2.3 GB")) {
     expect_error(gkmeans(x, 2, memory = memory), "`memory` ", class = "gmhclust_error_input")
   }
   old <- options(gmhclust.scratch = "/nowhere")
