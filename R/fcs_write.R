@@ -74,7 +74,7 @@ write_population <- function(file, to, number, names) {
     on.exit(close(from))
     seek(from, layout$begin)
     row <- layout$parameters * layout$bytes
-    at_a_time <- max(1, floor(8 * block_values() / row))
+    at_a_time <- max(1, floor(4 * block_values() / row))
     for (first in seq(1, length.out = ceiling(layout$events / at_a_time), by = at_a_time)) {
       events <- seq.int(first, min(layout$events, first + at_a_time - 1))
       values <- readBin(from, "raw", length(events) * row)

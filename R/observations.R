@@ -58,7 +58,7 @@
 #' @section Files:
 #' Only the headers of files are read at first. If files are damaged or have other channels than the
 #' first one, one error names all of them; columns are matched by name. Later, events are read in
-#' blocks of 32 MB, as often as they are needed, and files must not change meanwhile. `channels`,
+#' blocks, as often as they are needed, and files must not change meanwhile. `channels`,
 #' `use` and `cofactor` are as for a `flowFrame`.
 #'
 #' Files of FCS 2.0 to 3.1 (Spidlen et al. 2010) are read with values in single or double precision,

@@ -90,7 +90,7 @@ checked_index <- function(i, n) {
   as.numeric(rows)
 }
 
-block_starts <- function(x) vapply(blocks_of(x), `[`, 0, 1)
+block_starts <- function(x) vapply(blocks_of(x, block_values()), `[`, 0, 1)
 
 #' @export
 t.row_blocks <- function(x) t(x[, , drop = FALSE])
@@ -114,15 +114,14 @@ print.row_blocks <- function(x, ...) {
   invisible(x)
 }
 
-# Maximum number of values in a block, 32 MB; a test takes less. Reading takes a few times as much
-# memory.
-block_values <- function() getOption("gmhclust.block_values", 4e6)
+# Maximum number of values in a block, 100 MB as in DelayedArray; a test takes less.
+block_values <- function() getOption("gmhclust.block_values", 12.5e6)
 
-rows_at_a_time <- function(x) max(1, floor(block_values() / x$width))
+rows_at_a_time <- function(x, values) max(1, floor(values / x$width))
 
 # The first and last rows of all blocks of x. A block is within one part, for example a file.
-blocks_of <- function(x) {
-  at_a_time <- rows_at_a_time(x)
+blocks_of <- function(x, values) {
+  at_a_time <- rows_at_a_time(x, values)
   before <- c(0, cumsum(as.numeric(x$parts$rows)))
   blocks <- lapply(which(x$parts$rows > 0), function(part) {
     first <- seq(before[part] + 1, before[part + 1], by = at_a_time)

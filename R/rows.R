@@ -45,10 +45,13 @@ read_rows <- function(x, rows) {
 
 # Reduces x block by block, from the first row to the last: for each block of rows, a double matrix,
 # `state` becomes visit(block, first, state), where `first` is the number of the block's first row.
-# Returns the last state. A matrix in memory is one block.
-reduce_row_blocks <- function(x, visit, state) {
+# Returns the last state. A matrix in memory is one block; other blocks have at most `values`
+# values, if given, and those of a DelayedMatrix at most DelayedArray's automatic size.
+reduce_row_blocks <- function(x, visit, state, values = Inf) {
   if (is_row_blocks(x)) {
-    for (rows in blocks_of(x)) state <- visit(x$read(rows[1], rows[2]), as_size(rows[1]), state)
+    for (rows in blocks_of(x, min(values, block_values()))) {
+      state <- visit(x$read(rows[1], rows[2]), as_size(rows[1]), state)
+    }
     return(state)
   }
   if (!is_delayed(x)) return(visit(x, 1L, state))
@@ -59,18 +62,22 @@ reduce_row_blocks <- function(x, visit, state) {
     first <<- first + nrow(block)
     state
   }
-  DelayedArray::blockReduce(visit_next, x, state, grid = row_grid(x))
+  DelayedArray::blockReduce(visit_next, x, state, grid = row_grid(x, values))
 }
 
 # The number of rows of a block of x, which fits in memory.
 rows_per_block <- function(x) {
-  if (is_row_blocks(x)) rows_at_a_time(x) else nrow(row_grid(x)[[1L]])
+  if (is_row_blocks(x)) {
+    rows_at_a_time(x, block_values())
+  } else {
+    nrow(DelayedArray::rowAutoGrid(x)[[1L]])
+  }
 }
 
-# The blocks of a DelayedMatrix: of DelayedArray's automatic size, or smaller.
-row_grid <- function(x) {
+# The blocks of a DelayedMatrix, see reduce_row_blocks().
+row_grid <- function(x, values) {
   grid <- DelayedArray::rowAutoGrid(x)
-  rows <- max(1, floor(block_values() / ncol(x)))
+  rows <- max(1, floor(values / ncol(x)))
   if (nrow(grid[[1L]]) <= rows) grid else DelayedArray::rowAutoGrid(x, nrow = rows)
 }
 

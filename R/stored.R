@@ -50,7 +50,7 @@ store_rows <- function(x, arg, need, options, call) {
     step <- if (is.null(bar)) FALSE else bar$step(nrow(block))
     run_job(job_stored_append(handle, block, threads), step, reading_rows, call)
     if (!is.null(bar)) bar$done(nrow(block))
-  }, NULL)
+  }, NULL, values = min(handed_values, block_values()))
   run_job(job_stored_end(handle), FALSE, reading_rows, call)
   done <- TRUE
   # R keeps the memory of the last blocks otherwise.
@@ -59,6 +59,10 @@ store_rows <- function(x, arg, need, options, call) {
 }
 
 reading_rows <- "Reading observations"
+
+# Maximum number of values in a block that is handed over, 32 MB: few, since reading takes a few
+# times as much memory, and each block is read only once.
+handed_values <- 4e6
 
 new_stored_rows <- function(handle, size, names, folder) {
   if (is.null(names)) names <- list(NULL, NULL)
