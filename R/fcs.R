@@ -19,6 +19,13 @@ observations.character <- function(x, channels = NULL, use = c("marker", "channe
     refuse("transform", paste("is", describe(transform)), "it must be a function or NULL", call)
   }
   files <- files_of(x, call)
+  if (any(grepl(npy_ending, files, ignore.case = TRUE))) {
+    given <- c("channels", "cofactor")[c(!is.null(channels), !is.null(cofactor))]
+    if (length(given) > 0) {
+      refuse(given[1], "is given", "arrays of .npy files have no channels", call)
+    }
+    return(npy_blocks(files, transform, call))
+  }
   described <- lapply(files, function(file) {
     tryCatch(describe_fcs(file), error = function(e) conditionMessage(e))
   })
@@ -41,9 +48,10 @@ fcs_ending <- "\\.fcs$"
 files_of <- function(x, call) {
   if (length(x) == 0 || anyNA(x)) {
     refuse("x", if (length(x) == 0) "names no files" else "has NA",
-           "it must be the names of FCS files, or of a folder with them", call)
+           "it must be the names of files, or of a folder with FCS files", call)
   }
-  is_file <- file.exists(x) | grepl(fcs_ending, x, ignore.case = TRUE)
+  is_file <- file.exists(x) | grepl(fcs_ending, x, ignore.case = TRUE) |
+    grepl(npy_ending, x, ignore.case = TRUE)
   if (!any(is_file)) refuse("x", paste("is", describe(x)), needs_observations, call)
   files <- unlist(lapply(x, function(name) {
     if (!dir.exists(name)) return(name)
@@ -60,7 +68,7 @@ files_of <- function(x, call) {
 
 # File names without folder and ending; with folder, where that is not unique.
 sample_names <- function(files) {
-  names <- sub(fcs_ending, "", basename(files), ignore.case = TRUE)
+  names <- sub("\\.(fcs|npy)$", "", basename(files), ignore.case = TRUE)
   shared <- names %in% names[duplicated(names)]
   names[shared] <- files[shared]
   names
@@ -281,7 +289,7 @@ fcs_layout <- function(words, data, size) {
   }
   list(
     begin = begin, parameters = count, events = events, bytes = bytes, endian = endian,
-    is_real = is_real, ranges = ranges, size = size
+    is_real = is_real, is_signed = FALSE, ranges = ranges, size = size
   )
 }
 
@@ -314,14 +322,19 @@ fcs_reader <- function(files, transform) {
     values <- read_events(file, first - starts[part], last - starts[part])
     if (!is.null(file$cofactors)) values <- transformed(values, file$cofactors)
     colnames(values) <- columns
-    if (is.null(transform)) return(values)
-    changed <- transform(values)
-    if (!is.matrix(changed) || !is_numeric_type(changed) || any(dim(changed) != dim(values))) {
-      refuse("transform", paste("gave", describe(changed)),
-             paste("it must give a matrix of", paste(dim(values), collapse = " x ")), NULL)
-    }
-    matrix(as.double(changed), nrow(values), dimnames = list(NULL, columns))
+    user_transformed(values, transform)
   }
+}
+
+# Values as the user's function, if there is one, gives them.
+user_transformed <- function(values, transform) {
+  if (is.null(transform)) return(values)
+  changed <- transform(values)
+  if (!is.matrix(changed) || !is_numeric_type(changed) || any(dim(changed) != dim(values))) {
+    refuse("transform", paste("gave", describe(changed)),
+           paste("it must give a matrix of", paste(dim(values), collapse = " x ")), NULL)
+  }
+  matrix(as.double(changed), nrow(values), dimnames = dimnames(values))
 }
 
 # A connection to a file that is as it was described.
@@ -348,11 +361,7 @@ read_events <- function(file, first, last) {
   on.exit(close(connection))
   count <- (last - first + 1) * layout$parameters
   seek(connection, layout$begin + (first - 1) * layout$parameters * layout$bytes)
-  values <- if (layout$is_real) {
-    readBin(connection, "double", count, layout$bytes, endian = layout$endian)
-  } else {
-    read_integers(connection, count, layout)
-  }
+  values <- read_numbers(connection, count, layout)
   if (length(values) < count) refuse_changed(file, "ended too early")
   dim(values) <- c(layout$parameters, last - first + 1)
   values <- values[file$columns, , drop = FALSE]
@@ -360,15 +369,17 @@ read_events <- function(file, first, last) {
   t(values)
 }
 
-# Unsigned integers, as doubles.
-read_integers <- function(connection, count, layout) {
-  if (layout$bytes < 4) {
-    return(as.double(
-      readBin(connection, "integer", count, layout$bytes, signed = FALSE, endian = layout$endian)
-    ))
+# The next `count` numbers, as doubles. `layout` says whether they are real, else whether they are
+# signed; their number of `bytes`; and in which order these are.
+read_numbers <- function(connection, count, layout) {
+  if (layout$is_real) {
+    return(readBin(connection, "double", count, layout$bytes, endian = layout$endian))
   }
-  values <- as.double(readBin(connection, "integer", count, 4, endian = layout$endian))
-  # R reads the bits of 2^31 as NA.
+  is_short <- layout$bytes < 4
+  values <- as.double(readBin(connection, "integer", count, layout$bytes, endian = layout$endian,
+                              signed = !is_short || layout$is_signed))
+  if (is_short) return(values)
+  # R reads the bits of -2^31 as NA.
   values[is.na(values)] <- -2^31
-  ifelse(values < 0, values + 2^32, values)
+  if (layout$is_signed) values else ifelse(values < 0, values + 2^32, values)
 }
