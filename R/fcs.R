@@ -2,30 +2,8 @@
 # Package flowCore reads all events of a file, or some of them one after the other, which takes long
 # for many.
 
-#' @rdname observations
-#' @param transform `NULL`, or a function of the matrix of events in the chosen channels, for files;
-#'   it gives a matrix of the same size. It is called for blocks of events, after `cofactor`.
-#' @export
-# nolint start: object_name_linter. The class's name.
-observations.character <- function(x, channels = NULL, use = c("marker", "channel"),
-                                   cofactor = NULL, transform = NULL, ...) {
-  # nolint end
-  call <- sys.call()
-  if (!is.null(dim(x))) return(observations.default(x, ...))
-  check_no_more(x, ..., call = call)
-  use <- check_choice(use, c("marker", "channel"), "use", call)
-  cofactor <- check_cofactor(cofactor, call)
-  if (!is.null(transform) && !is.function(transform)) {
-    refuse("transform", paste("is", describe(transform)), "it must be a function or NULL", call)
-  }
-  files <- files_of(x, call)
-  if (any(grepl(npy_ending, files, ignore.case = TRUE))) {
-    given <- c("channels", "cofactor")[c(!is.null(channels), !is.null(cofactor))]
-    if (length(given) > 0) {
-      refuse(given[1], "is given", "arrays of .npy files have no channels", call)
-    }
-    return(npy_blocks(files, transform, call))
-  }
+# The events of files, one file after the other. The arguments are those of observations(), checked.
+fcs_blocks <- function(files, channels, use, cofactor, transform, call) {
   described <- lapply(files, function(file) {
     tryCatch(describe_fcs(file), error = function(e) conditionMessage(e))
   })
@@ -40,49 +18,6 @@ observations.character <- function(x, channels = NULL, use = c("marker", "channe
   )
   blocks$files <- parts$files
   blocks
-}
-
-fcs_ending <- "\\.fcs$"
-
-# The names of the files; a folder stands for all its FCS files.
-files_of <- function(x, call) {
-  if (length(x) == 0 || anyNA(x)) {
-    refuse("x", if (length(x) == 0) "names no files" else "has NA",
-           "it must be the names of files, or of a folder with FCS files", call)
-  }
-  is_file <- file.exists(x) | grepl(fcs_ending, x, ignore.case = TRUE) |
-    grepl(npy_ending, x, ignore.case = TRUE)
-  if (!any(is_file)) refuse("x", paste("is", describe(x)), needs_observations, call)
-  files <- unlist(lapply(x, function(name) {
-    if (!dir.exists(name)) return(name)
-    inside <- list.files(name, fcs_ending, ignore.case = TRUE, full.names = TRUE)
-    if (length(inside) == 0) {
-      refuse("x", paste("is the folder", quoted(name)), "it must have FCS files in it", call)
-    }
-    inside
-  }))
-  twice <- anyDuplicated(normalizePath(files, mustWork = FALSE))
-  if (twice > 0) refuse("x", paste("has", quoted(files[twice]), "twice"), "name it once", call)
-  files
-}
-
-# File names without folder and ending; with folder, where that is not unique.
-sample_names <- function(files) {
-  names <- sub("\\.(fcs|npy)$", "", basename(files), ignore.case = TRUE)
-  shared <- names %in% names[duplicated(names)]
-  names[shared] <- files[shared]
-  names
-}
-
-# Stops if files have a problem: one error for all of them. `found` has a text for each such file.
-refuse_files <- function(files, found, call) {
-  bad <- which(vapply(found, is.character, NA))
-  if (length(bad) == 0) return(invisible())
-  shown <- utils::head(bad, 10)
-  why <- paste0("\n  ", shortened(files[shown]), ": ", unlist(found[shown]))
-  if (length(bad) > length(shown)) why <- c(why, paste("\n  and", length(bad) - 10, "more"))
-  got <- paste("names", length(bad), "of", length(files), "files that cannot be used")
-  refuse("x", got, paste(why, collapse = ""), call)
 }
 
 # ---- channels -----------------------------------------------------------------------------------
@@ -145,12 +80,6 @@ choose_channels <- function(files, described, channels, use, cofactor, call) {
   list(columns = columns, files = chosen)
 }
 
-listed <- function(names) {
-  shown <- quoted(utils::head(names, 5))
-  if (length(names) > 5) shown <- c(shown, paste(length(names) - 5, "more"))
-  paste(shown, collapse = ", ")
-}
-
 # ---- the format ---------------------------------------------------------------------------------
 
 # What the header of a file says: its `path`, the number of `events`, the `parameters` as of
@@ -194,13 +123,6 @@ read_keywords <- function(connection, text, size) {
   seek(connection, more[1])
   others <- fcs_keywords(readBin(connection, "raw", more[2] - more[1] + 1))
   c(words, others[setdiff(names(others), names(words))])
-}
-
-text_of <- function(bytes) {
-  bytes <- bytes[bytes != 0]
-  text <- rawToChar(bytes)
-  if (validUTF8(text)) Encoding(text) <- "UTF-8" else Encoding(text) <- "latin1"
-  enc2utf8(text)
 }
 
 # The keywords of the segment TEXT, in upper case, with their values. The first byte is the
@@ -314,50 +236,19 @@ fcs_reader <- function(files, transform) {
   force(transform)
   # Workers get a copy of this.
   files <- lapply(files, function(file) file[c("path", "layout", "columns", "names", "cofactors")])
-  starts <- cumsum(c(0, vapply(files, function(file) file$layout$events, 0)))
   columns <- files[[1]]$names
-  function(first, last) {
-    part <- findInterval(first - 1, starts, rightmost.closed = FALSE)
-    file <- files[[part]]
-    values <- read_events(file, first - starts[part], last - starts[part])
+  reader_of_files(files, vapply(files, function(file) file$layout$events, 0), function(file, ...) {
+    values <- read_events(file, ...)
     if (!is.null(file$cofactors)) values <- transformed(values, file$cofactors)
     colnames(values) <- columns
     user_transformed(values, transform)
-  }
-}
-
-# Values as the user's function, if there is one, gives them.
-user_transformed <- function(values, transform) {
-  if (is.null(transform)) return(values)
-  changed <- transform(values)
-  if (!is.matrix(changed) || !is_numeric_type(changed) || any(dim(changed) != dim(values))) {
-    refuse("transform", paste("gave", describe(changed)),
-           paste("it must give a matrix of", paste(dim(values), collapse = " x ")), NULL)
-  }
-  matrix(as.double(changed), nrow(values), dimnames = dimnames(values))
-}
-
-# A connection to a file that is as it was described.
-open_events <- function(file) {
-  if (!file.exists(file$path)) refuse_changed(file, "no longer exists")
-  if (!identical(file.size(file$path), file$layout$size)) {
-    refuse_changed(file, "has another size than before")
-  }
-  if (!identical(as.numeric(file.mtime(file$path)), file$layout$changed)) {
-    refuse_changed(file, "was written after it was described")
-  }
-  file(file$path, "rb")
-}
-
-refuse_changed <- function(file, why) {
-  refuse("x", paste0("names the file ", quoted(file$path), ", which ", why),
-         "files must not change while they are used", NULL)
+  })
 }
 
 # The events `first` to `last` of a file, in its chosen columns.
 read_events <- function(file, first, last) {
   layout <- file$layout
-  connection <- open_events(file)
+  connection <- open_described(file)
   on.exit(close(connection))
   count <- (last - first + 1) * layout$parameters
   seek(connection, layout$begin + (first - 1) * layout$parameters * layout$bytes)
@@ -367,19 +258,4 @@ read_events <- function(file, first, last) {
   values <- values[file$columns, , drop = FALSE]
   if (!is.null(layout$ranges)) values <- values %% layout$ranges[file$columns]
   t(values)
-}
-
-# The next `count` numbers, as doubles. `layout` says whether they are real, else whether they are
-# signed; their number of `bytes`; and in which order these are.
-read_numbers <- function(connection, count, layout) {
-  if (layout$is_real) {
-    return(readBin(connection, "double", count, layout$bytes, endian = layout$endian))
-  }
-  is_short <- layout$bytes < 4
-  values <- as.double(readBin(connection, "integer", count, layout$bytes, endian = layout$endian,
-                              signed = !is_short || layout$is_signed))
-  if (is_short) return(values)
-  # R reads the bits of -2^31 as NA.
-  values[is.na(values)] <- -2^31
-  if (layout$is_signed) values else ifelse(values < 0, values + 2^32, values)
 }

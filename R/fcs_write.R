@@ -44,7 +44,7 @@ add_populations.row_blocks <- function(x, populations, output, # nolint: object_
 # Stops if a file cannot be copied with a channel for this number of populations.
 check_writable <- function(file, populations, call) {
   layout <- file$layout
-  close(open_events(file))
+  close(open_described(file))
   if (population_channel %in% file$words[paste0("$P", seq_len(layout$parameters), "N")]) {
     refuse("x", paste0("names the file ", quoted(file$path), ", which has a channel ",
                        quoted(population_channel)), "remove or rename it first", call)
@@ -70,7 +70,7 @@ write_population <- function(file, to, number, names) {
   }
   bytes <- layout$events * (layout$parameters + 1) * layout$bytes
   write_fcs(to, words, bytes, function(connection) {
-    from <- open_events(file)
+    from <- open_described(file)
     on.exit(close(from))
     seek(from, layout$begin)
     row <- layout$parameters * layout$bytes

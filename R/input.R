@@ -147,6 +147,13 @@ shown_value <- function(x) if (is.character(x)) quoted(x) else format(x)
 
 quoted <- function(text) dQuote(shortened(text), FALSE)
 
+# Names for a message: at most five of them.
+listed <- function(names) {
+  shown <- quoted(utils::head(names, 5))
+  if (length(names) > 5) shown <- c(shown, paste(length(names) - 5, "more"))
+  paste(shown, collapse = ", ")
+}
+
 # A user's text for a message: at most 60 characters, with invalid bytes in hexadecimal.
 shortened <- function(text, most = 60) {
   text <- valid_text(text)
@@ -175,13 +182,11 @@ is_sound_factor <- function(x) {
 
 # Columns centred and divided by their standard deviation; constant columns only centred.
 standardise <- function(x, call = NULL) {
-  if (!is_stored(x)) {
-    check_memory("a standardised copy of the observations needs", 8 * length(x), call)
-  }
   if (is_stored(x)) {
     by <- vapply(seq_len(ncol(x)), function(j) standardisation(x[, j]), numeric(3))
     return(changed_rows(x, seq_len(ncol(x)), by["scale", ], by["shift", ], by["unit", ], call))
   }
+  check_memory("a standardised copy of the observations needs", 8 * length(x), call)
   for (j in seq_len(ncol(x))) x[, j] <- standardise_column(x[, j])
   x
 }

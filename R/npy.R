@@ -23,12 +23,9 @@ npy_blocks <- function(files, transform, call) {
 
 npy_reader <- function(files, transform) {
   force(transform)
-  starts <- cumsum(c(0, vapply(files, `[[`, 0, "rows")))
-  function(first, last) {
-    part <- findInterval(first - 1, starts)
-    values <- read_array(files[[part]], first - starts[part], last - starts[part])
-    user_transformed(values, transform)
-  }
+  reader_of_files(files, vapply(files, `[[`, 0, "rows"), function(file, ...) {
+    user_transformed(read_array(file, ...), transform)
+  })
 }
 
 # What the header of a file says: its `path`, the numbers of `rows` and `columns`, and the `layout`
@@ -81,7 +78,7 @@ npy_layout <- function(type) {
 # The rows `first` to `last` of an array.
 read_array <- function(file, first, last) {
   layout <- file$layout
-  connection <- open_events(file)
+  connection <- open_described(file)
   on.exit(close(connection))
   count <- last - first + 1
   read <- function(at, count) {

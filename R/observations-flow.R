@@ -282,10 +282,8 @@ check_not_constant <- function(values, call) {
   for (j in seq_len(ncol(values))) {
     if (!isTRUE(all(values[, j] == values[1, j]))) return(invisible())
   }
-  names <- dQuote(shortened(colnames(values)), FALSE)
-  if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
   got <- paste0("has the same value in all ", nrow(values), " events of each channel: ",
-                paste(names, collapse = ", "))
+                listed(colnames(values)))
   needs <- paste("check how the file was read, compensated and transformed, or choose other",
                  "channels by `channels`")
   refuse("x", got, needs, call)

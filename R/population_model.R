@@ -367,10 +367,7 @@ columns_of_model <- function(x, model, arg, call) {
   }
   missing <- setdiff(needed, given)
   if (length(missing) > 0) {
-    names <- quoted(missing)
-    if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
-    got <- paste0("lacks ", ngettext(length(missing), "column ", "columns "),
-                  paste(names, collapse = ", "))
+    got <- paste0("lacks ", ngettext(length(missing), "column ", "columns "), listed(missing))
     refuse(arg, got, "it needs all columns by which the populations were found", call)
   }
   twice <- intersect(needed, given[duplicated(given)])

@@ -130,8 +130,8 @@ blocks_of <- function(x, values) {
   unlist(blocks, recursive = FALSE)
 }
 
-# A function that reads rows, with the checks that every block needs. `arg` names the source.
-checked_reader <- function(read, columns, count, rows) {
+# A function that reads rows by the user's function `read`, and checks what it gives.
+checked_reader <- function(read, columns, count) {
   force(read)
   function(first, last) {
     block <- read(first, last)
@@ -169,7 +169,7 @@ observations.function <- function(x, rows, ...) { # nolint: object_name_linter. 
            "it must give a numeric matrix of the rows from its first to its second argument", call)
   }
   columns <- colnames(begin)
-  read <- checked_reader(x, columns, ncol(begin), rows)
+  read <- checked_reader(x, columns, ncol(begin))
   new_row_blocks(read, data.frame(name = "x", rows = rows), columns, ncol(begin), NULL)
 }
 

@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, KMeans, Start};
-use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
 use crate::data::{Data, Rows};
@@ -33,9 +33,7 @@ fn job_gkmeans(
     extended: Robj,
     device: List,
 ) -> Robj {
-    let data = Data::of(x);
-    let prepare = || {
-        let data = data.as_ref().map_err(CoreError::clone)?;
+    let prepare = |data: &Data| {
         let (n, columns) = data.dim()?;
         let choice = device::choice(&device)?;
         // A copy, and the result; the device checks its own memory.
@@ -74,8 +72,7 @@ fn job_gkmeans(
             Ok((partition, squares))
         })
     };
-    let work = prepare();
-    Job::start_on(data, work, partition_to_r).into_r()
+    Job::start_on(x, prepare, partition_to_r).into_r()
 }
 
 /// Clusters are numbered from 1. The matrix of centers has a row for each cluster.

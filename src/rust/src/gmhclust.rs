@@ -41,9 +41,7 @@ fn job_gmhclust(
     inner: Nullable<List>,
     device: List,
 ) -> Robj {
-    let data = Data::of(x);
-    let prepare = || {
-        let data = data.as_ref().map_err(CoreError::clone)?;
+    let prepare = |data: &Data| {
         let (n, columns) = data.dim()?;
         let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
         plan(TREE, (n * each) as f64)?;
@@ -81,8 +79,7 @@ fn job_gmhclust(
             Ok((clustering, singular, engine.name()))
         })
     };
-    let work = prepare();
-    Job::start_on(data, work, clustering_to_r).into_r()
+    Job::start_on(x, prepare, clustering_to_r).into_r()
 }
 
 /// Starts to cluster within apriori clusters only, not above them.
@@ -93,9 +90,7 @@ fn job_gmhclust(
 /// @noRd
 #[extendr]
 fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> Robj {
-    let data = Data::of(x);
-    let prepare = || {
-        let data = data.as_ref().map_err(CoreError::clone)?;
+    let prepare = |data: &Data| {
         let (n, columns) = data.dim()?;
         let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
         plan(TREE, (n * each) as f64)?;
@@ -111,8 +106,7 @@ fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> R
             })
         })
     };
-    let work = prepare();
-    Job::start_on(data, work, merges_to_r).into_r()
+    Job::start_on(x, prepare, merges_to_r).into_r()
 }
 
 /// Limit on the cost of clustering a matrix that has no more rows than columns.

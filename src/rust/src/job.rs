@@ -79,32 +79,30 @@ impl Job {
         job
     }
 
-    /// As [`Job::start`], for work on observations: as [`Job::start_reading`] if they are a matrix
-    /// of R. Their number determines the size of the memory reserve.
+    /// As [`Job::start`], for work on observations, argument `x` of R, which `prepare` makes: as
+    /// [`Job::start_reading`] if they are a matrix of R. Their number determines the size of the
+    /// memory reserve.
     pub fn start_on<T, W>(
-        data: CoreResult<Data>,
-        work: CoreResult<W>,
+        x: Robj,
+        prepare: impl FnOnce(&Data) -> CoreResult<W>,
         to_r: fn(T) -> CoreResult<Robj>,
     ) -> Self
     where
         T: Send + 'static,
         W: FnOnce(&Monitor, Rows) -> CoreResult<T> + Send + 'static,
     {
-        let sized = data.and_then(|data| Ok((data.dim()?, data)));
-        match sized {
+        let prepared = Data::of(x).and_then(|data| Ok((data.dim()?, prepare(&data)?, data)));
+        match prepared {
             Err(error) => Self::failed(error),
-            Ok(((rows, columns), Data::Matrix(x))) => {
-                let work = work.map(|work| {
-                    move |monitor: &Monitor, values: &[f64]| {
-                        work(monitor, Rows::Matrix(values, columns))
-                    }
-                });
-                Self::start_reading(rows, x, work, to_r)
+            Ok(((rows, columns), work, Data::Matrix(x))) => {
+                let work = move |monitor: &Monitor, values: &[f64]| {
+                    work(monitor, Rows::Matrix(values, columns))
+                };
+                Self::start_reading(rows, x, Ok(work), to_r)
             }
-            Ok(((rows, _), Data::Stored(x))) => {
-                let work =
-                    work.map(|work| move |monitor: &Monitor| work(monitor, Rows::Stored(&x)));
-                Self::start(rows, work, to_r)
+            Ok(((rows, _), work, Data::Stored(x))) => {
+                let work = move |monitor: &Monitor| work(monitor, Rows::Stored(&x));
+                Self::start(rows, Ok(work), to_r)
             }
         }
     }

@@ -36,9 +36,7 @@ fn job_fit_populations(
     populations: i32,
     threads: i32,
 ) -> Robj {
-    let data = Data::of(x);
-    let prepare = || {
-        let data = data.as_ref().map_err(CoreError::clone)?;
+    let prepare = |data: &Data| {
         let (n, _) = data.dim()?;
         let used = arguments::numbers(&columns, "columns")?;
         let count = usize::try_from(populations).unwrap_or(0);
@@ -56,8 +54,7 @@ fn job_fit_populations(
             fit(&x, &population, count, &cpu, monitor)
         })
     };
-    let work = prepare();
-    Job::start_on(data, work, fitted_to_r).into_r()
+    Job::start_on(x, prepare, fitted_to_r).into_r()
 }
 
 /// Starts to map observations to populations.

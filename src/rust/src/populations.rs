@@ -44,9 +44,7 @@ fn job_populations(
     finer: bool,
     threads: i32,
 ) -> Robj {
-    let data = Data::of(x);
-    let prepare = || {
-        let data = data.as_ref().map_err(CoreError::clone)?;
+    let prepare = |data: &Data| {
         let (rows, _) = data.dim()?;
         let used = arguments::numbers(&columns, "columns")?;
         let merge = Values::of(&merge, "merge")?;
@@ -72,8 +70,7 @@ fn job_populations(
             Ok((tree.len(), found))
         })
     };
-    let work = prepare();
-    Job::start_on(data, work, found_to_r).into_r()
+    Job::start_on(x, prepare, found_to_r).into_r()
 }
 
 /// The clusters of each group, from the number of the group of each cluster.

@@ -94,10 +94,13 @@ impl KMeans {
                 let clusters = centers.zip(&mut within).zip(&mut sizes).enumerate();
                 clusters
                     .with_min_len(members.clusters_at_a_time())
-                    .for_each(|(c, ((center, within), size))| {
-                        *size += members.of(c).len();
-                        *within = plus_squares(*within, x, members.of(c), center);
-                    });
+                    .for_each_init(
+                        || vec![0.0; SQUARED_AT_A_TIME * p],
+                        |squares, (c, ((center, within), size))| {
+                            *size += members.of(c).len();
+                            *within = plus_squares(*within, x, members.of(c), center, squares);
+                        },
+                    );
             },
         )?;
         Ok(Self {
@@ -110,10 +113,16 @@ impl KMeans {
     }
 }
 
-/// `sum` and the squares of members about a center, coordinate by coordinate.
-fn plus_squares(mut sum: f64, x: &Observations, members: &[u32], center: &[f64]) -> f64 {
+/// `sum` and the squares of members about a center, coordinate by coordinate. `squares` has room
+/// for those of [`SQUARED_AT_A_TIME`] members.
+fn plus_squares(
+    mut sum: f64,
+    x: &Observations,
+    members: &[u32],
+    center: &[f64],
+    squares: &mut [f64],
+) -> f64 {
     // The squares of several members first: they do not wait for each other, as the additions do.
-    let mut squares = vec![0.0; SQUARED_AT_A_TIME * center.len()];
     for some in members.chunks(SQUARED_AT_A_TIME) {
         for (squares, &i) in squares.chunks_exact_mut(center.len()).zip(some) {
             let pairs = x.row_slice(i as usize).iter().zip(center);
