@@ -274,7 +274,7 @@ population_numbers <- function(x, arg, call) {
   number <- plain_populations(x)
   needs <- "it must be the value of cut_populations(), or population numbers from 1, 0 for none"
   if (!is_population_numbers(number)) {
-    got <- if (anyNA(number) && is.numeric(number)) "has NA" else paste("is", describe(x))
+    got <- if (is.numeric(number) && anyNA(number)) "has NA" else paste("is", describe(x))
     refuse(arg, got, needs, call)
   }
   if (length(number) == 0) refuse(arg, "has length 0", needs, call)

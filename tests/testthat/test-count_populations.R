@@ -68,6 +68,7 @@ test_that("wrong arguments are refused", {
   refused(count_populations(c(1, -1), 1:2), "`populations` is a numeric vector of length 2")
   refused(count_populations(c(1, 1.5), 1:2), "`populations` is a numeric vector of length 2")
   refused(count_populations(c(1, 1e7), 1:2), "`populations` has 1e+07")
+  refused(count_populations(sum, "s"), "`populations` is a function")
   refused(count_populations(integer(0), character(0)), "`populations` has length 0")
   refused(count_populations(population, samples[-1]), "`samples` has length 499")
   refused(count_populations(population, NULL), "`samples` is NULL")
