@@ -15,9 +15,10 @@ max_block_rows <- 250000
 # together, but each block repeats the preparation of all references.
 min_block_rows <- 1000
 
-# gknn() in blocks of `block_rows` queries; NULL means the default number. Returns an object of
-# class "gknn_files" if `output` is given, else the list that gknn() returns.
-gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) {
+# gknn() in blocks of `block_rows` queries; NULL means the default number. Of the blocks in `output`,
+# those of a `part`, see check_block_part(), are computed. Returns an object of class "gknn_files" if
+# `output` is given, else the list that gknn() returns.
+gknn_in_blocks <- function(search, block_rows, output, part, workers, progress, call) {
   search$kept <- new.env(parent = emptyenv())
   lock <- NULL
   on.exit(suspendInterrupts({
@@ -31,13 +32,17 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
   queries <- if (is.null(search$query)) search$x else search$query
   parameters <- search_parameters(search, digests)
   if (is.null(output)) {
-    if (is.null(block_rows)) block_rows <- default_block_rows(queries, workers)
+    if (is.null(block_rows)) block_rows <- default_block_rows(queries, count_workers(workers))
     left <- split_rows(nrow(queries), block_rows)
   } else {
-    fitting <- function() default_block_rows(queries, workers)
-    lock <- lock_output(output, call)
+    fitting <- function() default_block_rows(queries, count_workers(workers) * part[2])
+    make_output(output, call)
+    # Parts are written at the same time.
+    if (part[2] == 1) lock <- lock_output(output, call)
     search$files <- open_files(output, parameters, block_rows, fitting, call)
-    left <- unfinished_blocks(search$files, progress, call)
+    blocks <- blocks_of_part(search$files, part)
+    delete_incomplete(search$files, blocks)
+    left <- unfinished_blocks(search$files, blocks, progress, call)
   }
   if (progress && is.null(workers)) {
     pairs <- sum(vapply(left, count_rows, 0)) * nrow(search$x)
@@ -100,14 +105,12 @@ search_parameters <- function(search, digests) {
   )
 }
 
-# The number of rows per block if the user does not choose it.
-default_block_rows <- function(queries, workers) {
+# The number of rows per block if the user does not choose it; the blocks are for `shares`
+# processes.
+default_block_rows <- function(queries, shares) {
   n <- nrow(queries)
   count <- ceiling(n / max_block_rows)
-  if (!is.null(workers)) {
-    shares <- count_workers(workers)
-    count <- max(count, shares, min(4 * shares, n %/% min_block_rows))
-  }
+  if (shares > 1) count <- max(count, shares, min(4 * shares, n %/% min_block_rows))
   rows <- ceiling(n / count)
   if (is_in_blocks(queries)) rows <- min(rows, rows_per_block(queries))
   as.integer(rows)

@@ -107,7 +107,7 @@ gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, m
 #' @noRd
 is_all_finite <- function(x, threads) .Call(wrap__is_all_finite, x, threads)
 
-#' Starts to write the manifest of a new folder.
+#' Starts to write the manifest of a new folder, unless it has one by then.
 #' @param folder raw, the name of the folder.
 #' @param search list(rows, columns, among, k, metric, digests), made by search_parameters().
 #' @param block_rows integer.
@@ -127,16 +127,18 @@ job_folder_open <- function(folder, arg) .Call(wrap__job_folder_open, folder, ar
 #' Starts to look for missing blocks in a folder, by the names and sizes of files.
 #' @param folder,arg as in job_folder_open().
 #' @param checksum the checksum of the manifest.
-#' @return External pointer to the job. Its value is c(first, count): the number of the first
-#'   missing block and the number of missing blocks; empty if no block is missing.
+#' @return External pointer to the job. Its value is list(blocks, first, last): the number of
+#'   missing blocks, and the numbers of the first and last block of each run of missing ones.
 #' @noRd
 job_folder_missing <- function(folder, arg, checksum) .Call(wrap__job_folder_missing, folder, arg, checksum)
 
-#' Starts to compare all blocks of a folder with their checksums.
+#' Starts to compare blocks of a folder with their checksums.
 #' @param folder,arg,checksum as in job_folder_missing().
-#' @return External pointer to the job. Its value is the numbers of the missing or damaged blocks.
+#' @param first,last integers, the first and the last of these blocks; last < first for none.
+#' @return External pointer to the job. Its value is the numbers of those that are missing or
+#'   damaged.
 #' @noRd
-job_folder_unfinished <- function(folder, arg, checksum) .Call(wrap__job_folder_unfinished, folder, arg, checksum)
+job_folder_unfinished <- function(folder, arg, checksum, first, last) .Call(wrap__job_folder_unfinished, folder, arg, checksum, first, last)
 
 #' Starts to write a block.
 #' @param folder,arg,checksum as in job_folder_missing().

@@ -21,9 +21,12 @@
 #'   it is finished. The folder must be new, empty, or from an earlier call for the same search. In
 #'   a folder of an earlier call, only missing or damaged blocks are computed. See [read_gknn()] for
 #'   the format of the files, which other programs can read.
+#' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n equal parts of the blocks,
+#'   and leave the others to other calls, such as the jobs of an array. See *Over several processes
+#'   or machines*. `part` needs `output`.
 #' @param block_rows The number of rows of `query` (or of `x` without `query`) in a block. `NULL`
-#'   means as many rows as fit into memory, or fewer for several workers. The result is the same,
-#'   bit for bit.
+#'   means as many rows as fit into memory, or fewer for several workers or parts. The result is the
+#'   same, bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
 #'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}.
 #' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
@@ -74,6 +77,13 @@
 #' or other workers. A call repeats an earlier call if the values of the data, `k`, the metric and
 #' its options, and `block_rows`, if given, are the same.
 #'
+#' Without `BPPARAM`, any number of processes on any machines can fill one folder, if each computes
+#' a `part` of it: `gknn(x, k, output = folder, part = c(i, n))` with the same n and i from 1 to n,
+#' in any order or at the same time. The first of them makes the folder. They need not know each
+#' other: if two compute the same part, both write the same files. When all have ended,
+#' [read_gknn()] opens the folder, or says which rows are missing, as after a job was killed; then
+#' repeat the missing parts, or all: a call computes only missing or damaged blocks of its part.
+#'
 #' @inheritSection gmhclust Workers
 #'
 #' @inheritSection gmhclust Errors
@@ -90,7 +100,8 @@
 #'   `query`; and the attribute `rows`, the row numbers, if there is a `subset`. [as_igraph()] and
 #'   [as_edges()] use these attributes.
 #'
-#'   With `output`, an object of class `gknn_files`, see [read_gknn()].
+#'   With `output`, an object of class `gknn_files`, see [read_gknn()]. With `part`, blocks of other
+#'   parts may be missing.
 #'
 #'   If a row has no defined distances, an error names it: constant rows under `"pearson"` and
 #'   `"spearman"`, rows of zeros under `"cosine"`, and more than one row of zeros under `"canberra"`
@@ -124,6 +135,7 @@ gknn <- function(x,
                  subset = NULL,
                  get.distance = TRUE, # nolint: object_name_linter.
                  output = NULL,
+                 part = NULL,
                  block_rows = NULL,
                  backend = getOption("gmhclust.backend", "auto"),
                  threads = getOption("gmhclust.threads"),
@@ -144,6 +156,7 @@ gknn <- function(x,
   progress <- check_progress(progress, call)
   get_distance <- check_flag(get.distance, "get.distance", call)
   if (!is.null(output)) check_output(output, rows, get_distance, call)
+  part <- check_block_part(part, output, call)
   if (!is.null(block_rows)) {
     block_rows <- check_count(block_rows, .Machine$integer.max, "block_rows", call)
   }
@@ -161,7 +174,7 @@ gknn <- function(x,
       get_distance = get_distance,
       packages = unique(c(packages_of_rows(x), packages_of_rows(query)))
     )
-    nn <- gknn_in_blocks(search, block_rows, output, workers, progress, call)
+    nn <- gknn_in_blocks(search, block_rows, output, part, workers, progress, call)
   }
   if (!is.null(output)) return(nn)
   describe_result(nn, labels, rows)
@@ -218,6 +231,22 @@ check_output <- function(output, rows, get_distance, call) {
   if (!get_distance) {
     refuse("get.distance", "is FALSE with `output`", "files hold distances, too", call)
   }
+}
+
+# The checked part c(i, n) of the blocks that a call computes; c(1, 1) for all.
+check_block_part <- function(part, output, call) {
+  if (is.null(part)) return(c(1L, 1L))
+  needs <- "it must be c(i, n), two whole numbers: part i of n parts, with i from 1 to n"
+  is_whole <- is.numeric(part) && !is.object(part) && length(part) == 2 && !anyNA(part) &&
+    all(part == round(part))
+  if (!is_whole) refuse("part", paste("is", describe(part)), needs, call)
+  if (part[1] < 1 || part[2] < part[1] || part[2] > .Machine$integer.max) {
+    refuse("part", paste0("is c(", paste(format_number(part), collapse = ", "), ")"), needs, call)
+  }
+  if (is.null(output)) {
+    refuse("part", "is given without `output`", "the parts are written into one folder", call)
+  }
+  as.integer(part)
 }
 
 # Adds the attributes that other functions read: `labels`, the row names of `x`, and `rows`, the row

@@ -38,12 +38,12 @@
 #'
 #' All files are written under names that begin with `writing-`, and renamed when they are complete
 #' and the system has written them to the disk. So a file with its final name is always complete.
-#' The next call of `gknn()` deletes incomplete files.
+#' The next call of `gknn()` deletes incomplete files, with `part` those of its part.
 #'
-#' While a call of `gknn()` writes, the folder has a file `gmhclust.lock`, which names the process
-#' and its machine. Another call with this folder stops with an error that names both. If the
-#' process was killed, the next call detects it, and continues. This cannot be detected for a
-#' process on another machine: then the error says that the lock file must be deleted.
+#' While a call of `gknn()` without `part` writes, the folder has a file `gmhclust.lock`, which names
+#' the process and its machine. Another such call with this folder stops with an error that names
+#' both. If the process was killed, the next call detects it, and continues. This cannot be detected
+#' for a process on another machine: then the error says that the lock file must be deleted.
 #'
 #' This Python code reads all neighbours, with rows numbered from 0:
 #'
@@ -100,14 +100,10 @@ read_gknn <- function(output) {
            call)
   }
   files <- open_folder(output, "output", call)
-  missing <- run_job(
-    job_folder_missing(path_bytes(files$folder), "output", files$checksum), FALSE, reading, call
-  )
-  if (length(missing) > 0) {
-    first <- rows_of_block(files, missing[1])
-    got <- paste0("lacks rows ", format_number(first[1]), " to ", format_number(first[2]))
-    if (missing[2] > 1) got <- paste0(got, " and ", format_number(missing[2] - 1), " more blocks")
-    refuse("output", got, "repeat the call of gknn() to compute them", call)
+  missing <- missing_blocks(files, "output", call)
+  if (missing$blocks > 0) {
+    refuse("output", paste("lacks rows", describe_missing(files, missing)),
+           "repeat the call of gknn() to compute them", call)
   }
   files
 }
@@ -115,7 +111,8 @@ read_gknn <- function(output) {
 #' @rdname read_gknn
 #' @export
 print.gknn_files <- function(x, ...) {
-  check_files(x, "x", match.call())
+  call <- match.call()
+  check_files(x, "x", call)
   blocks <- ceiling(x$rows / x$block_rows)
   cat(
     "The ", x$k, ngettext(x$k, " nearest neighbour of ", " nearest neighbours of "),
@@ -123,6 +120,8 @@ print.gknn_files <- function(x, ...) {
     ngettext(blocks, " block", " blocks"), " in\n", x$folder, "\n",
     sep = ""
   )
+  missing <- missing_blocks(x, "x", call)
+  if (missing$blocks > 0) cat("Missing: rows ", describe_missing(x, missing), "\n", sep = "")
   invisible(x)
 }
 
@@ -214,11 +213,40 @@ rows_of_block <- function(files, block) {
   c(before + 1, min(files$rows, before + files$block_rows))
 }
 
-# The first and last rows of all missing or damaged blocks, a list.
-unfinished_blocks <- function(files, progress, call) {
+# The first and the last block of a part c(i, n) of the blocks; the last before the first for none.
+blocks_of_part <- function(files, part) {
+  count <- ceiling(files$rows / files$block_rows)
+  as.integer(c(floor((part[1] - 1) * count / part[2]) + 1, floor(part[1] * count / part[2])))
+}
+
+# What a folder lacks: the number of `blocks`, and the `first` and the `last` block of each run.
+missing_blocks <- function(files, arg, call) {
+  run_job(
+    job_folder_missing(path_bytes(files$folder), arg, files$checksum), FALSE, reading, call
+  )
+}
+
+# The rows of missing blocks for a message: "1 to 200, 401 to 600 and of 7 more blocks".
+describe_missing <- function(files, missing) {
+  shown <- seq_len(min(5, length(missing$first)))
+  rows <- vapply(shown, function(run) {
+    from <- rows_of_block(files, missing$first[run])[1]
+    to <- rows_of_block(files, missing$last[run])[2]
+    paste(format_number(unique(c(from, to))), collapse = " to ")
+  }, "")
+  text <- paste(rows, collapse = ", ")
+  more <- missing$blocks - sum(missing$last[shown] - missing$first[shown] + 1)
+  if (more == 0) return(text)
+  paste(text, "and of", format_number(more), ngettext(more, "more block", "more blocks"))
+}
+
+# The first and last rows of the missing or damaged ones of blocks[1] to blocks[2], a list.
+unfinished_blocks <- function(files, blocks, progress, call) {
   blocks <- run_job(
-    job_folder_unfinished(path_bytes(files$folder), "output", files$checksum), progress,
-    "Checking blocks", call
+    job_folder_unfinished(
+      path_bytes(files$folder), "output", files$checksum, blocks[1], blocks[2]
+    ),
+    progress, "Checking blocks", call
   )
   lapply(blocks, function(block) rows_of_block(files, block))
 }
@@ -273,44 +301,46 @@ refuse_earlier_format <- function(folder, arg, call) {
   }
 }
 
-# Creates the folder for the result of a search, or takes the folder of an earlier call, and locks
-# it for this process. Returns the lock, which folder_unlock() releases; NULL for a read-only
-# folder, whose blocks may be complete.
-lock_output <- function(folder, call) {
+# Creates the folder for the result of a search, or takes the folder of an earlier call.
+make_output <- function(folder, call) {
   dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   if (!dir.exists(folder)) {
     refuse("output", paste("is", describe(folder)), "the folder cannot be created", call)
   }
   # A folder of other files gets no lock.
   refuse_other_files(folder, call)
+}
+
+# Locks the folder for this process. Returns the lock, which folder_unlock() releases; NULL for a
+# read-only folder, whose blocks may be complete.
+lock_output <- function(folder, call) {
   run_job(job_folder_lock(path_bytes(normalizePath(folder)), "output"), FALSE,
           "Writing neighbours", call)
 }
 
-# Opens the locked folder for the result of a search with these `parameters`: a new folder, or the
-# folder of an earlier call for the same search. If `block_rows` is NULL, fitting() chooses it for a
-# new folder.
+# Opens the folder for the result of a search with these `parameters`: a new folder, or the folder of
+# another call for the same search, which may have made it just now. If `block_rows` is NULL,
+# fitting() chooses it for a new folder.
 open_files <- function(folder, parameters, block_rows, fitting, call) {
-  if (file.exists(manifest_of(folder))) {
-    files <- open_folder(folder, "output", call)
-    parameters$block_rows <- if (is.null(block_rows)) files$block_rows else block_rows
-    difference <- parameter_differences(files, parameters)
-    if (length(difference) > 0) {
-      got <- paste0("is the folder of another call: ", paste(difference, collapse = ", "))
-      refuse("output", got, "use another folder, or delete this one", call)
-    }
-    delete_incomplete(folder)
-    return(files)
+  if (!file.exists(manifest_of(folder))) {
+    # Another process may have written here before this one had the lock.
+    refuse_other_files(folder, call)
+    run_job(
+      job_folder_begin(
+        path_bytes(normalizePath(folder)), parameters,
+        if (is.null(block_rows)) fitting() else block_rows
+      ),
+      FALSE, "Writing neighbours", call
+    )
   }
-  # Another process may have written here before this one had the lock.
-  refuse_other_files(folder, call)
-  delete_incomplete(folder)
-  if (is.null(block_rows)) block_rows <- fitting()
-  run_job(
-    job_folder_begin(path_bytes(normalizePath(folder)), parameters, block_rows), FALSE,
-    "Writing neighbours", call
-  )
-  open_folder(folder, "output", call)
+  files <- open_folder(folder, "output", call)
+  parameters$block_rows <- if (is.null(block_rows)) files$block_rows else block_rows
+  difference <- parameter_differences(files, parameters)
+  if (length(difference) > 0) {
+    got <- paste0("is the folder of another call: ", paste(difference, collapse = ", "))
+    refuse("output", got, "use another folder, or delete this one", call)
+  }
+  files
 }
 
 # The names of files that the library had not finished when its process ended: "writing-", the
@@ -320,9 +350,19 @@ incomplete_files <- paste0(
   "rows-[0-9]{10}-[0-9]{10}[.]sha256)$"
 )
 
-# Deletes incomplete files of earlier calls. The folder is locked, so no other call writes them.
-delete_incomplete <- function(folder) {
-  unlink(list.files(folder, incomplete_files, full.names = TRUE))
+# Deletes the incomplete files of blocks[1] to blocks[2] that earlier calls left, and, with all
+# blocks, every incomplete file. Should another call be writing one of them, for the same part, it
+# writes the file again.
+delete_incomplete <- function(files, blocks) {
+  names <- list.files(files$folder, incomplete_files)
+  if (any(blocks != blocks_of_part(files, c(1, 1)))) {
+    rows <- "^.*-([0-9]{10})-[0-9]{10}[.][a-z0-9]+$"
+    # NA for a manifest.
+    first <- suppressWarnings(as.numeric(sub(rows, "\\1", names)))
+    block <- block_of_row(files, first)
+    names <- names[!is.na(block) & block >= blocks[1] & block <= blocks[2]]
+  }
+  unlink(file.path(files$folder, names))
 }
 
 # Stops if a folder without a manifest has files that are not of gknn().

@@ -1,18 +1,21 @@
-# Usage: Rscript blocks.R [--rows=ROW,...] [--cells=N] [--centers=K] [--threads=N] [--folder=FOLDER]
-#                         [--out=FILE.csv]
+# Usage: Rscript blocks.R [--rows=ROW,...] [--gpu] [--cells=N] [--centers=K] [--threads=N]
+#                         [--folder=FOLDER] [--memory=SIZE] [--out=FILE.csv]
 #
 # Measures the time and the memory of observations that are read in blocks, on smoothed lymphocytes
-# in 14 markers, beside the same cells as a matrix. On the CPU; Linux only. Rows:
-#   kmeans   gkmeans() with 5 iterations: of a matrix; of an HDF5 file, with and without `memory`
+# in 14 markers, beside the same cells as a matrix. Linux only. Rows:
+#   kmeans   gkmeans() with 5 iterations: of a matrix; of an HDF5 file, with and without `memory`;
+#            only without a GPU
 #   files    from FCS files, of a million cells each, to the populations' counts in each file:
-#            k-means, gmhclust() with centroid distances, cut_populations(), count_populations()
+#            k-means, gmhclust() with centroid distances, cut_populations(), count_populations();
+#            with the argument `memory` SIZE
+#   matrix   the same of the files' cells as a matrix, which is made before
 #
-# Both run by default, once, with 10,000,000 cells (N) and 5,000 centers or apriori clusters (K).
-# The files are made in FOLDER, and stay there if it is given. Each call has a process of its own.
-# Prints a table with the machine's name; writes it as CSV, too, with --out. Columns: `megabytes` is
-# the peak of memory that the system cannot take back, and `resident` the peak with pages of scratch
-# files, which it can; both include R itself, and the matrix. `result` is a digest of the result,
-# the same for all calls of row kmeans.
+# kmeans and files run by default, once, with 10,000,000 cells (N) and 5,000 centers or apriori
+# clusters (K); with --gpu files and matrix. The files are made in FOLDER, and stay there if it is
+# given. Each call has a process of its own. Prints a table with the machine's name; writes it as
+# CSV, too, with --out. Columns: `megabytes` is the peak of memory that the system cannot take back,
+# and `resident` the peak with pages of scratch files, which it can; both include R itself, and the
+# matrix. `result` is a digest of the result, the same for all calls of row kmeans.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
@@ -36,9 +39,9 @@ make_hdf5 <- function(file, n) {
 # FCS files with raw values, sinh(value / 40).
 make_fcs <- function(folder, n) {
   if (dir.exists(folder)) return(invisible())
-  dir.create(folder)
+  dir.create(folder, recursive = TRUE)
   names <- colnames(markers())
-  for (part in seq_len(n / at_a_time)) {
+  make_part <- function(part) {
     values <- sinh(cells_of_part(part) / 40)
     words <- c("$BYTEORD" = "1,2,3,4", "$DATATYPE" = "F", "$MODE" = "L", "$PAR" = "14",
                "$TOT" = format(at_a_time, scientific = FALSE))
@@ -48,6 +51,11 @@ make_fcs <- function(folder, n) {
       function(connection) writeBin(as.vector(t(values)), connection, size = 4, endian = "little")
     )
   }
+  # Ten at a time, for memory.
+  made <- parallel::mclapply(seq_len(n / at_a_time), make_part, mc.preschedule = FALSE,
+                             mc.cores = min(10, parallel::detectCores()))
+  failed <- Filter(function(value) inherits(value, "try-error"), made)
+  if (length(failed) > 0) stop(failed[[1]], call. = FALSE)
 }
 
 kmeans_of <- function(memory = NULL, as_matrix = FALSE) {
@@ -64,29 +72,45 @@ kmeans_of <- function(memory = NULL, as_matrix = FALSE) {
   }
 }
 
-counts_of_files <- function(folder, options) {
-  threads <- options$threads
-  steps <- c(
-    kmeans = system.time({
-      cells <- observations(file.path(folder, "fcs"), cofactor = 1)
+counts_of_files <- function(as_matrix = FALSE) {
+  function(folder, options) {
+    cells <- observations(file.path(folder, "fcs"), cofactor = 1)
+    sample <- cells
+    if (as_matrix) {
+      sample <- rep(seq_len(options$cells / at_a_time), each = at_a_time)
+      cells <- as.matrix(cells)
+    }
+    shared <- list(threads = options$threads, memory = options$memory, progress = FALSE)
+    shared_devices <- c(shared, backend = options$backend)
+    steps <- numeric(0)
+    step <- function(name, work) {
+      seconds <- system.time(value <- work())[["elapsed"]]
+      steps[name] <<- seconds
+      cat(name, round(seconds, 1), "s\n", file = stderr())
+      value
+    }
+    fit <- step("kmeans", function() {
       set.seed(1)
-      fit <- suppressWarnings(gkmeans(cells, options$centers, iter.max = 5, backend = "cpu",
-                                      threads = threads, progress = FALSE))
-    })[["elapsed"]],
-    tree = system.time({
-      tree <- gmhclust(cells, apriori = fit$cluster, distance = "centroid", backend = "cpu",
-                       threads = threads, progress = FALSE, warn = FALSE)
-      top <- cutree_apriori(tree)
-    })[["elapsed"]],
-    populations = system.time({
-      found <- cut_populations(top, x = cells, threads = threads, progress = FALSE)
-      counts <- count_populations(found[top$leaf], cells)
-    })[["elapsed"]]
-  )
-  list(seconds = sum(steps), result = paste0(
-    nrow(counts), " populations, ", sum(counts), " cells; ",
-    paste(names(steps), round(steps), collapse = ", ")
-  ))
+      suppressWarnings(do.call(gkmeans, c(
+        list(quote(cells), options$centers, iter.max = 5), shared_devices
+      )))
+    })
+    top <- step("tree", function() {
+      tree <- do.call(gmhclust, c(
+        list(quote(cells), apriori = quote(fit$cluster), distance = "centroid", warn = FALSE),
+        shared_devices
+      ))
+      cutree_apriori(tree)
+    })
+    counts <- step("populations", function() {
+      found <- do.call(cut_populations, c(list(quote(top), x = quote(cells)), shared))
+      count_populations(found[top$leaf], sample)
+    })
+    list(seconds = sum(steps), result = paste0(
+      nrow(counts), " populations, ", sum(counts), " cells; ",
+      paste(names(steps), round(steps), collapse = ", ")
+    ))
+  }
 }
 
 calls <- list(
@@ -95,7 +119,8 @@ calls <- list(
     "gkmeans, HDF5 file" = kmeans_of(),
     "gkmeans, HDF5 file, scratch file" = kmeans_of(memory = "1.5 GB")
   ),
-  files = list("FCS files to counts" = counts_of_files)
+  files = list("FCS files to counts" = counts_of_files()),
+  matrix = list("matrix to counts" = counts_of_files(as_matrix = TRUE))
 )
 
 # The highest values of two lines of a process's status while it runs.
@@ -123,8 +148,8 @@ watch <- function(command, arguments) {
 }
 
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, names(calls), valued = c("cells", "centers", "folder", "call"))
-if (settings$gpu) stop("this is measured on the CPU", call. = FALSE)
+settings <- parse_options(arguments, c("kmeans", "files"), gpu_rows = c("files", "matrix"),
+                          valued = c("cells", "centers", "folder", "call", "memory"))
 settings$cells <- number(settings$cells, 1e7)
 settings$centers <- number(settings$centers, 5000)
 if (settings$cells %% at_a_time != 0) stop("--cells needs whole millions", call. = FALSE)
@@ -143,14 +168,15 @@ if (settings$worker) {
   print_machine(machine)
   for (row in settings$rows) {
     if (row == "kmeans") make_hdf5(file.path(folder, "cells.h5"), settings$cells)
-    if (row == "files") make_fcs(file.path(folder, "fcs"), settings$cells)
+    if (row != "kmeans") make_fcs(file.path(folder, "fcs"), settings$cells)
     for (call in names(calls[[row]])) {
       seen <- watch(file.path(R.home("bin"), "Rscript"), c(
         script, "--worker", paste0("--call=", call), paste0("--folder=", folder),
         paste0("--cells=", settings$cells), paste0("--centers=", settings$centers),
-        paste0("--threads=", settings$threads)
+        paste0("--threads=", settings$threads), if (settings$gpu) "--gpu",
+        if (!is.null(settings$memory)) paste0("--memory=", settings$memory)
       ))
-      value <- strsplit(grep("^RESULT", seen$lines, value = TRUE), "\t")[[1]]
+      value <- unlist(strsplit(grep("^RESULT", seen$lines, value = TRUE), "\t"))
       if (length(value) != 3) stop(paste(seen$lines, collapse = "\n"), call. = FALSE)
       table <- rbind(table, data.frame(
         row = row, data = named_size(settings$cells, 14, "cells"), call = call,

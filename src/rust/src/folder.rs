@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, SearchDescription};
+use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, Missing, SearchDescription};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
 use crate::arguments::{self, Fields};
@@ -13,7 +13,7 @@ use crate::results::r_integer;
 use crate::rvalue::{self, Values};
 use crate::vector;
 
-/// Starts to write the manifest of a new folder.
+/// Starts to write the manifest of a new folder, unless it has one by then.
 /// @param folder raw, the name of the folder.
 /// @param search list(rows, columns, among, k, metric, digests), made by search_parameters().
 /// @param block_rows integer.
@@ -48,8 +48,8 @@ fn job_folder_open(folder: Robj, arg: String) -> Robj {
 /// Starts to look for missing blocks in a folder, by the names and sizes of files.
 /// @param folder,arg as in job_folder_open().
 /// @param checksum the checksum of the manifest.
-/// @return External pointer to the job. Its value is c(first, count): the number of the first
-///   missing block and the number of missing blocks; empty if no block is missing.
+/// @return External pointer to the job. Its value is list(blocks, first, last): the number of
+///   missing blocks, and the numbers of the first and last block of each run of missing ones.
 /// @noRd
 #[extendr]
 fn job_folder_missing(folder: Robj, arg: String, checksum: String) -> Robj {
@@ -57,22 +57,37 @@ fn job_folder_missing(folder: Robj, arg: String, checksum: String) -> Robj {
         let open = opener(&folder, arg, checksum)?;
         Ok(move |_: &_| open()?.missing())
     };
-    let to_r = |missing: Option<(usize, usize)>| {
-        let missing = missing.map(|(first, count)| vec![r_integer(first) + 1, r_integer(count)]);
-        vector::integers(missing.unwrap_or_default().into_iter())
+    let to_r = |missing: Missing| {
+        let numbers = |of: fn(&(usize, usize)) -> usize| {
+            vector::integers(missing.runs.iter().map(|run| r_integer(of(run)) + 1))
+        };
+        rvalue::list([
+            ("blocks", vector::integer(r_integer(missing.blocks))?),
+            ("first", numbers(|run| run.0)?),
+            ("last", numbers(|run| run.1)?),
+        ])
     };
     Job::start(0, prepare(), to_r).into_r()
 }
 
-/// Starts to compare all blocks of a folder with their checksums.
+/// Starts to compare blocks of a folder with their checksums.
 /// @param folder,arg,checksum as in job_folder_missing().
-/// @return External pointer to the job. Its value is the numbers of the missing or damaged blocks.
+/// @param first,last integers, the first and the last of these blocks; last < first for none.
+/// @return External pointer to the job. Its value is the numbers of those that are missing or
+///   damaged.
 /// @noRd
 #[extendr]
-fn job_folder_unfinished(folder: Robj, arg: String, checksum: String) -> Robj {
+fn job_folder_unfinished(
+    folder: Robj,
+    arg: String,
+    checksum: String,
+    first: i32,
+    last: i32,
+) -> Robj {
     let prepare = || {
         let open = opener(&folder, arg, checksum)?;
-        Ok(move |monitor: &_| open()?.unfinished(monitor))
+        let blocks = number_from_0(first)?..count(last)? as usize;
+        Ok(move |monitor: &_| open()?.unfinished(blocks, monitor))
     };
     let to_r = |blocks: Vec<usize>| {
         let number = |block| r_integer(block) + 1;

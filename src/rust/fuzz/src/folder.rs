@@ -110,11 +110,17 @@ fn read(path: &Path, input: &mut Bytes) {
         Err(error) => return assert!(matches!(error, Error::Input(_)), "{error}"),
     };
     let missing = folder.missing().expect("the folder is there");
-    if let Some((first, count)) = missing {
-        assert!(first < folder.blocks() && (1..=folder.blocks()).contains(&count));
-    }
-    let unfinished = (folder.blocks() <= MOST_BLOCKS)
-        .then(|| folder.unfinished(&monitor).expect("damage is no error"));
+    let lacks: usize = missing
+        .runs
+        .iter()
+        .map(|(first, last)| last + 1 - first)
+        .sum();
+    assert!(lacks == missing.blocks && lacks <= folder.blocks());
+    let unfinished = (folder.blocks() <= MOST_BLOCKS).then(|| {
+        folder
+            .unfinished(0..folder.blocks(), &monitor)
+            .expect("damage is no error")
+    });
     for block in (0..folder.blocks().min(4)).chain([folder.blocks() - 1, folder.blocks()]) {
         let first = usize::from(input.byte()) % 4;
         let found = folder.read(block, &[first, 0, first], &monitor);

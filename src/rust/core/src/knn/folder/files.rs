@@ -90,6 +90,10 @@ impl Drop for Unfinished {
     }
 }
 
+/// Number of times that a file is written anew because it vanished before it got its name: another
+/// process took it for what a killed process had left.
+const ATTEMPTS: usize = 5;
+
 /// Writes a file as a whole or not at all, by a rename; returns its checksum. The file is on the
 /// disk before it gets its name, and the name is on the disk before this function returns. So
 /// neither a crash nor a power loss leaves a partial file under the final name.
@@ -99,15 +103,45 @@ impl Drop for Unfinished {
 pub fn write_whole(
     folder: &Path,
     name: &str,
-    fill: impl FnOnce(&mut Unfinished) -> Result<()>,
+    fill: impl Fn(&mut Unfinished) -> Result<()>,
 ) -> Result<String> {
+    let mut attempt = 1;
+    loop {
+        let mut file = Unfinished::new(folder, name)?;
+        fill(&mut file)?;
+        let renamed = sync(&file.file)
+            .and_then(|()| fs::rename(&file.temporary, &file.path))
+            .and_then(|()| sync_folder(folder));
+        match renamed {
+            Ok(()) => return Ok(std::mem::take(&mut file.sum).digits()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => (),
+            Err(error) => return Err(unwritable(&file.path, &error)),
+        }
+        attempt += 1;
+    }
+}
+
+/// As [`write_whole`], unless there is such a file already, which then stays. Of several processes
+/// that call this at the same time, on several machines too, one writes the file.
+///
+/// # Errors
+/// As [`write_whole`].
+pub fn write_new(
+    folder: &Path,
+    name: &str,
+    fill: impl Fn(&mut Unfinished) -> Result<()>,
+) -> Result<()> {
+    let path = folder.join(name);
     let mut file = Unfinished::new(folder, name)?;
     fill(&mut file)?;
-    let renamed = sync(&file.file)
-        .and_then(|()| fs::rename(&file.temporary, &file.path))
-        .and_then(|()| sync_folder(folder));
-    renamed.map_err(|error| unwritable(&file.path, &error))?;
-    Ok(std::mem::take(&mut file.sum).digits())
+    sync(&file.file).map_err(|error| unwritable(&path, &error))?;
+    // Unlike a rename, a link does not replace a file.
+    match fs::hard_link(&file.temporary, &path) {
+        Ok(()) => sync_folder(folder).map_err(|error| unwritable(&path, &error)),
+        Err(_) if fs::symlink_metadata(&path).is_ok() => Ok(()),
+        // The file system has no links, or the temporary file vanished.
+        Err(_) => write_whole(folder, name, fill).map(|_| ()),
+    }
 }
 
 /// Waits until the system has written an open file or folder to the disk.
@@ -165,6 +199,35 @@ mod tests {
         let expected: &[bool] = if cfg!(unix) { &[false, true] } else { &[false] };
         assert_eq!(SYNCED.take(), expected);
         assert_eq!(fs::read(folder.join("a")).unwrap(), b"1");
+        write_new(&folder, "b", |file| file.write(b"2")).unwrap();
+        assert_eq!(SYNCED.take(), expected);
+        // A file that is there stays.
+        write_new(&folder, "b", |file| file.write(b"3")).unwrap();
+        assert_eq!(fs::read(folder.join("b")).unwrap(), b"2");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_vanishes_is_written_again() {
+        let name = format!("gmhclust-vanish-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).unwrap();
+        let left = std::cell::Cell::new(ATTEMPTS - 1);
+        let fill = |file: &mut Unfinished| {
+            if left.get() > 0 {
+                left.set(left.get() - 1);
+                fs::remove_file(&file.temporary).unwrap();
+            }
+            file.write(b"1")
+        };
+        write_whole(&folder, "a", fill).unwrap();
+        assert_eq!(fs::read(folder.join("a")).unwrap(), b"1");
+        left.set(ATTEMPTS);
+        assert!(write_whole(&folder, "b", fill).is_err());
+        left.set(1);
+        write_new(&folder, "c", fill).unwrap();
+        assert_eq!(fs::read(folder.join("c")).unwrap(), b"1");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

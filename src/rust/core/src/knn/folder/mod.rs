@@ -17,4 +17,4 @@ mod npy;
 mod tests;
 
 pub use manifest::{Digests, Manifest, MetricOptions, SearchDescription};
-pub use neighbour_folder::{begin, Folder};
+pub use neighbour_folder::{begin, Folder, Missing};

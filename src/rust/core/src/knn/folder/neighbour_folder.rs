@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use super::checksum::{sha256, Checksum};
 use super::file_names::{count, distance_file, index_file, sums_file};
-use super::files::{read_small, regular_size, write_whole};
+use super::files::{read_small, regular_size, write_new, write_whole};
 use super::manifest::{self, Manifest};
 use super::npy::{self, Value};
 use crate::error::{Error, Result};
@@ -20,15 +20,24 @@ use crate::monitor::Monitor;
 /// interrupt is answered late.
 const CHUNK: usize = 1 << 20;
 
-/// Writes the manifest of a new folder.
+/// Writes the manifest of a new folder, unless the folder has a manifest: of processes that begin it
+/// at the same time, one does.
 ///
 /// # Errors
 /// `Error::Input` if it cannot be written.
 pub fn begin(path: &Path, manifest: &Manifest) -> Result<()> {
-    write_whole(path, manifest::FILE, |file| {
+    write_new(path, manifest::FILE, |file| {
         file.write(manifest.text().as_bytes())
-    })?;
-    Ok(())
+    })
+}
+
+/// Blocks that a folder lacks.
+#[derive(Debug, Default, PartialEq)]
+pub struct Missing {
+    /// Number of blocks.
+    pub blocks: usize,
+    /// The first and the last of each run of successive blocks, from 0.
+    pub runs: Vec<(usize, usize)>,
 }
 
 /// A folder with a valid manifest.
@@ -83,13 +92,12 @@ impl Folder {
         self.rows().div_ceil(self.block_rows())
     }
 
-    /// The first missing block, from 0, and the number of missing blocks; `None` if the folder is
-    /// complete. Checks only the sizes of files. Takes time in proportion to the number of files,
-    /// whatever the manifest says.
+    /// The missing blocks. Checks only the sizes of files. Takes time in proportion to the number of
+    /// files, whatever the manifest says.
     ///
     /// # Errors
     /// `Error::Input` if the folder cannot be listed.
-    pub fn missing(&self) -> Result<Option<(usize, usize)>> {
+    pub fn missing(&self) -> Result<Missing> {
         let list = || -> io::Result<BTreeSet<usize>> {
             let mut there = BTreeSet::new();
             for entry in fs::read_dir(&self.path)? {
@@ -101,18 +109,29 @@ impl Folder {
         let mut there = list()
             .map_err(|error| Error::Input(format!("`{}` cannot be listed: {error}", self.arg)))?;
         there.retain(|&block| self.has_sizes(block));
-        let first = (0..self.blocks()).find(|block| !there.contains(block));
-        Ok(first.map(|first| (first, self.blocks() - there.len())))
+        let mut missing = Missing {
+            blocks: self.blocks() - there.len(),
+            runs: Vec::new(),
+        };
+        let mut next = 0;
+        for block in there.into_iter().chain([self.blocks()]) {
+            if next < block {
+                missing.runs.push((next, block - 1));
+            }
+            next = block + 1;
+        }
+        Ok(missing)
     }
 
-    /// The blocks that are missing or damaged, from 0. Reads all files.
+    /// Those of some blocks, numbered from 0, that are missing or damaged. Reads all their files.
     ///
     /// # Errors
     /// `Error::Interrupt`, `Error::Memory`.
-    pub fn unfinished(&self, monitor: &Monitor) -> Result<Vec<usize>> {
-        monitor.expect(self.blocks() as u64);
+    pub fn unfinished(&self, blocks: Range<usize>, monitor: &Monitor) -> Result<Vec<usize>> {
+        let blocks = blocks.start..blocks.end.min(self.blocks());
+        monitor.expect(blocks.len() as u64);
         let mut unfinished = Vec::new();
-        for block in 0..self.blocks() {
+        for block in blocks {
             match self.sums_of_content(block, None, monitor) {
                 Ok(()) => (),
                 Err(Trouble::Damaged(_)) => unfinished.push(block),

@@ -105,11 +105,19 @@ fn read(folder: &Folder, block: usize) -> Result<Graph> {
 /// Everything in a sound folder.
 fn read_all(temporary: &Temporary) -> Result<(Manifest, Vec<Graph>)> {
     let folder = open(temporary)?;
-    if let Some((first, _)) = folder.missing()? {
+    if let Some((first, _)) = folder.missing()?.runs.first() {
         return Err(Error::Input(format!("block {first} is missing")));
     }
     let graphs: Result<Vec<Graph>> = (0..3).map(|block| read(&folder, block)).collect();
     Ok((folder.manifest, graphs?))
+}
+
+/// What a folder lacks, by the first and last block of each run.
+fn missing(runs: &[(usize, usize)]) -> Result<Missing> {
+    Ok(Missing {
+        blocks: runs.iter().map(|(first, last)| last + 1 - first).sum(),
+        runs: runs.into(),
+    })
 }
 
 fn message<T>(result: Result<T>) -> String {
@@ -211,16 +219,19 @@ fn no_file_may_be_longer_or_shorter_or_missing() {
 fn missing_and_damaged_blocks_are_unfinished() {
     let temporary = filled();
     let folder = open(&temporary).unwrap();
-    let unfinished = || folder.unfinished(&Monitor::default()).unwrap();
+    let unfinished = || folder.unfinished(0..9, &Monitor::default()).unwrap();
     assert_eq!(unfinished(), Vec::<usize>::new());
     let path = temporary.file("distance-0000000005-0000000008.npy");
     let mut bytes = fs::read(&path).unwrap();
     bytes[150] ^= 1;
     fs::write(&path, bytes).unwrap();
     fs::remove_file(temporary.file("index-0000000009-0000000011.npy")).unwrap();
-    assert_eq!(folder.missing(), Ok(Some((2, 1))));
+    assert_eq!(folder.missing(), missing(&[(2, 2)]));
     assert_eq!(unfinished(), [1, 2]);
-    for block in 1..3 {
+    assert_eq!(folder.unfinished(0..2, &Monitor::default()), Ok(vec![1]));
+    fs::remove_file(temporary.file("rows-0000000001-0000000004.sha256")).unwrap();
+    assert_eq!(folder.missing(), missing(&[(0, 0), (2, 2)]));
+    for block in 0..3 {
         folder
             .write(block, &blocks()[block], &Monitor::default())
             .unwrap();
@@ -245,7 +256,10 @@ fn blocks_of_another_search_are_not_taken() {
     }
     let folder = open(&other).unwrap();
     assert!(message(read(&folder, 0)).contains("do not have the checksums"));
-    assert_eq!(folder.unfinished(&Monitor::default()), Ok(vec![0, 1, 2]));
+    assert_eq!(
+        folder.unfinished(0..9, &Monitor::default()),
+        Ok(vec![0, 1, 2])
+    );
     // Files of other rows are not accepted, either.
     let names = ["index-{}.npy", "distance-{}.npy", "rows-{}.sha256"];
     for name in names {
@@ -353,13 +367,13 @@ fn large_claims_are_cheap() {
         .replace("\"block_rows\": 4", "\"block_rows\": 1");
     forge(&temporary, &claims);
     let folder = open(&temporary).unwrap();
-    assert_eq!(folder.missing(), Ok(Some((0, most as usize))));
+    assert_eq!(folder.missing(), missing(&[(0, most as usize - 1)]));
     forge(
         &temporary,
         &claims.replace("\"block_rows\": 1", &format!("\"block_rows\": {most}")),
     );
     let folder = open(&temporary).unwrap();
-    assert_eq!(folder.missing(), Ok(Some((0, 1))));
+    assert_eq!(folder.missing(), missing(&[(0, 0)]));
     for name in ["index", "distance"] {
         let from = temporary.file(&format!("{name}-0000000001-0000000004.npy"));
         fs::copy(
@@ -370,7 +384,7 @@ fn large_claims_are_cheap() {
     }
     let sums = folder.sums(&(1..=most as usize), &folder.checksum, &folder.checksum);
     fs::write(temporary.file(&sums_file(&(1..=most as usize))), sums).unwrap();
-    assert_eq!(folder.missing(), Ok(Some((0, 1))));
+    assert_eq!(folder.missing(), missing(&[(0, 0)]));
     let message = message(folder.read(0, &[0], &Monitor::default()));
     assert!(
         message.contains("has 160 bytes and not 18446744047939747976"),
@@ -445,7 +459,7 @@ fn what_is_not_finished_leaves_nothing() {
         Err(Error::Interrupt)
     );
     assert_eq!(folder.read(0, &[0], &stopped), Err(Error::Interrupt));
-    assert_eq!(folder.unfinished(&stopped), Err(Error::Interrupt));
+    assert_eq!(folder.unfinished(0..9, &stopped), Err(Error::Interrupt));
     assert_eq!(temporary.files(), before);
     assert_eq!(read_all(&temporary), Ok((manifest(), blocks())));
     // A folder in the place of a file cannot be replaced.
