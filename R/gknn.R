@@ -28,7 +28,8 @@
 #'   means as many rows as fit into memory, or fewer for several workers or parts. The result is the
 #'   same, bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
-#'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}.
+#'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}, or a
+#'   cluster of package \pkg{parallel}, see [parallel::makeCluster()].
 #' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
 #'   find: row numbers, row names, or a logical value for each row. Any row of `x` may be a
 #'   neighbour. `subset` cannot be combined with `output`.

@@ -49,7 +49,8 @@
 #'   merges, so it advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
-#'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
+#'   package \pkg{BiocParallel}, or a cluster of package \pkg{parallel}, see
+#'   [parallel::makeCluster()]. All other work is done in this process. See *Workers* below. The
 #'   result is the same, bit for bit.
 #' @param ... Arguments of [observations()] for `x`.
 #' @inheritParams gdist
@@ -198,7 +199,9 @@
 #' number on the worker's machine; workers that are known to be on this machine share its default
 #' number. The worker's machine must have the same version of \pkg{gmhclust}. Workers of
 #' `MulticoreParam()` are forks of this process, and CUDA does not work in the forks of a process
-#' that has used CUDA. So use `SnowParam()` with GPUs.
+#' that has used CUDA. So use `SnowParam()` with GPUs. After an interrupt, a cluster of package
+#' \pkg{parallel} still sends the values of the interrupted call; the next call notices, and stops
+#' with an error: stop the cluster, and make a new one.
 #'
 #' An error on a worker has the same class as without workers, and names the worker's part of the
 #' work. If a worker was lost, the class is `gmhclust_error_worker`. Errors from outside this

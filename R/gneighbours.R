@@ -13,6 +13,8 @@
 #' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
 #'   find: row numbers, row names, or a logical value for each row.
 #' @param get.distance Whether to return the distances.
+#' @param BPPARAM `NULL`, or workers that share the queries, here or on other machines, as in
+#'   [gknn()]. The result is the same, bit for bit.
 #' @inheritParams gknn
 #'
 #' @details
@@ -32,6 +34,13 @@
 #' batch of queries; 20 bytes for each value of `x` and `query`; and 300 bytes for each observation.
 #' If memory becomes too small for the result during the search, the call stops with an error of
 #' class `gmhclust_error_memory`. An interrupt (Ctrl-C) stops the work within a second.
+#'
+#' @section Over several processes or machines:
+#' The workers of `BPPARAM` share the queries. Each gets one copy of `x` and `query`; for files and
+#' an `HDF5Array`, only their description, and reads them, so it must be able to. No progress bar is
+#' drawn for workers. An error names the range of rows whose search failed.
+#'
+#' @inheritSection gmhclust Workers
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -72,9 +81,11 @@ gneighbours <- function(x,
                         threads = getOption("gmhclust.threads"),
                         devices = getOption("gmhclust.devices"),
                         progress = getOption("gmhclust.progress", interactive()),
+                        BPPARAM = NULL, # nolint: object_name_linter.
                         ...) {
   call <- match.call()
-  x <- check_rows_of(read_all(as_data(x, "x", call, ...), "x", call), "x", call)
+  source <- as_data(x, "x", call, ...)
+  x <- check_rows_of(read_all(source, "x", call), "x", call)
   message_if_doubtful(x, "x", call)
   if (!is.null(query)) {
     query <- check_rows_of(as_other_points(query, x, "query", call, ...), "query", call)
@@ -85,13 +96,67 @@ gneighbours <- function(x,
   get_distance <- check_flag(get.distance, "get.distance", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   check_squares(x, metric, "x", call)
-  device <- check_device(backend, threads, devices, call)
+  workers <- check_workers(BPPARAM, "BPPARAM", call)
+  device <- check_device(backend, threads, devices, call, workers)
   progress <- check_progress(progress, call)
-  found <- run_job(
-    job_gneighbours(x, query, rows, radius, metric, device), progress, "Finding neighbours", call
-  )
-  if (!get_distance) found$distance <- NULL
+  if (is.null(workers)) {
+    found <- run_job(
+      job_gneighbours(x, query, rows, radius, metric, device), progress, "Finding neighbours", call
+    )
+    if (!get_distance) found$distance <- NULL
+  } else {
+    search <- list(
+      # Files are read by each worker.
+      x = if (is_in_blocks(source)) source else x, query = query, metric = metric, device = device,
+      get_distance = get_distance, packages = packages_of_rows(source),
+      # Each process keeps the rows that it has read.
+      kept = new.env(parent = emptyenv())
+    )
+    found <- neighbours_by_workers(search, rows, searches, radius, workers, call)
+  }
   describe_result(found, if (is.null(query)) rownames(x), rows)
+}
+
+# The neighbours of `searches` rows, or of the chosen `rows`, found by workers; each gets several
+# shares, since rows in dense places take longer.
+neighbours_by_workers <- function(search, rows, searches, radius, workers, call) {
+  tasks <- lapply(
+    parallel::splitIndices(searches, min(searches, 4L * count_workers(workers))),
+    function(share) {
+      list(rows = if (is.null(rows)) share else rows[share],
+           radius = if (length(radius) == 1) radius else radius[share])
+    }
+  )
+  # Shares of one worker lie far apart.
+  dealt <- order((seq_along(tasks) - 1L) %% count_workers(workers))
+  arg <- if (is.null(search$query)) "x" else "query"
+  found <- run_tasks(
+    tasks[dealt], "search_radius", search, workers,
+    name = function(task) describe_rows(range(task$rows), arg), what = "Finding neighbours",
+    call = call
+  )
+  found <- found[order(dealt)]
+  parts <- c("index", if (search$get_distance) "distance")
+  nn <- lapply(parts, function(part) unlist(lapply(found, `[[`, part), recursive = FALSE))
+  structure(nn, names = parts)
+}
+
+# A worker's share of the neighbours.
+search_radius <- function(task, search) {
+  for (package in search$packages) loadNamespace(package)
+  x <- search$x
+  if (is_in_blocks(x)) {
+    if (is.null(search$kept$x)) search$kept$x <- read_rows(x, c(1, nrow(x)))
+    x <- search$kept$x
+  }
+  found <- run_job(
+    job_gneighbours(
+      x, search$query, as.integer(task$rows), task$radius, search$metric,
+      with_local_threads(search$device)
+    ),
+    FALSE, "Finding neighbours"
+  )
+  if (search$get_distance) found else found["index"]
 }
 
 # The checked search radius: one number for each of `n` searches, or one for all.

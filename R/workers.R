@@ -1,19 +1,28 @@
-# Work in several processes, on this machine or on others, by package BiocParallel.
+# Work in several processes, on this machine or on others, by packages BiocParallel or parallel.
 
 # The checked argument `BPPARAM`.
 check_workers <- function(workers, arg, call) {
   if (is.null(workers)) return(NULL)
+  needs <- paste("it must be what BiocParallel's SnowParam(), MulticoreParam() or",
+                 "BatchtoolsParam(), or parallel's makeCluster() return, or NULL")
+  if (is_cluster(workers)) {
+    if (length(workers) == 0) refuse(arg, "is a cluster without workers", needs, call)
+    return(workers)
+  }
   if (!inherits(workers, "BiocParallelParam") || !isS4(workers)) {
-    needs <- paste("it must be what BiocParallel's SnowParam(), MulticoreParam() or",
-                   "BatchtoolsParam() return, or NULL")
     refuse(arg, paste("is", describe(workers)), needs, call)
   }
   need_package("BiocParallel", call)
   workers
 }
 
+# Whether workers are a cluster of package parallel, as also package mirai makes them.
+is_cluster <- function(workers) inherits(workers, "cluster") && is.list(workers)
+
 count_workers <- function(workers) {
-  if (is.null(workers)) 1L else max(1L, as.integer(BiocParallel::bpnworkers(workers)))
+  if (is.null(workers)) return(1L)
+  if (is_cluster(workers)) return(length(workers))
+  max(1L, as.integer(BiocParallel::bpnworkers(workers)))
 }
 
 # The number of threads of each worker: the user's argument; by default, an equal share of the
@@ -31,11 +40,17 @@ worker_threads <- function(threads, workers, call) {
 
 # Whether workers are known to be processes of this machine.
 are_local <- function(workers) {
+  here <- c("localhost", Sys.info()[["nodename"]])
+  if (is_cluster(workers)) {
+    return(all(vapply(workers, function(node) {
+      inherits(node, "forknode") || inherits(node, "SOCKnode") && isTRUE(node$host %in% here)
+    }, NA)))
+  }
   if (inherits(workers, c("SerialParam", "MulticoreParam"))) return(TRUE)
   if (!inherits(workers, "SnowParam")) return(FALSE)
   # The number of workers, or the names of their machines.
   where <- BiocParallel::bpworkers(workers)
-  is.numeric(where) || all(where %in% c("localhost", Sys.info()[["nodename"]]))
+  is.numeric(where) || all(where %in% here)
 }
 
 # Calls work(task, shared) for each of `tasks`; `work` is the name of the function. The calls are
@@ -51,12 +66,9 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
     values <- run_share(tasks, work, shared)
   } else {
     shares <- parallel::splitIndices(length(tasks), min(length(tasks), count_workers(workers)))
+    shares <- lapply(shares, function(share) tasks[share])
     values <- tryCatch(
-      BiocParallel::bplapply(
-        lapply(shares, function(share) tasks[share]), run_share_on_worker, work = work,
-        shared = shared, library = dirname(getNamespaceInfo("gmhclust", "path")),
-        version = getNamespaceVersion("gmhclust"), BPPARAM = workers
-      ),
+      run_shares(shares, work, shared, workers),
       interrupt = function(condition) {
         stop(gmhclust_error_interrupt(paste0(what, " was interrupted", hint), call))
       },
@@ -76,14 +88,39 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
   values
 }
 
+# The values of each share of tasks, by one worker each; a list of lists. An error of the engine, or
+# of a worker outside of its tasks, stops it.
+run_shares <- function(shares, work, shared, workers) {
+  library <- dirname(getNamespaceInfo("gmhclust", "path"))
+  version <- getNamespaceVersion("gmhclust")
+  if (!is_cluster(workers)) {
+    return(BiocParallel::bplapply(
+      shares, run_share_on_worker, work = work, shared = shared, library = library,
+      version = version, BPPARAM = workers
+    ))
+  }
+  # A cluster hands out values in the order in which they come. After an interrupt, the values of
+  # the interrupted call come first.
+  this_call <- basename(tempfile("call"))
+  values <- parallel::clusterApply(
+    workers, shares, run_share_on_worker, work = work, shared = shared, library = library,
+    version = version, of_call = this_call
+  )
+  if (!all(vapply(values, function(value) identical(attr(value, "of_call"), this_call), NA))) {
+    stop("the cluster sent values of an interrupted call; stop it and make a new one")
+  }
+  values
+}
+
 # Runs a share of tasks on a worker, after loading gmhclust from the worker's libraries. Its
-# environment is package base, so no variables are sent to the worker with it.
-run_share_on_worker <- function(tasks, work, shared, library, version) {
+# environment is package base, so no variables are sent to the worker with it. `of_call` marks the
+# value.
+run_share_on_worker <- function(tasks, work, shared, library, version, of_call = NULL) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {
     stop("the worker has version ", getNamespaceVersion(package), " of gmhclust, not ", version)
   }
-  package$run_share(tasks, work, shared)
+  structure(package$run_share(tasks, work, shared), of_call = of_call)
 }
 environment(run_share_on_worker) <- baseenv()
 

@@ -11,6 +11,12 @@ forks <- function() {
   BiocParallel::MulticoreParam(2)
 }
 
+# A cluster of package parallel on this machine, whose processes load the installed gmhclust.
+cluster_of <- function(count) {
+  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
+  parallel::makePSOCKcluster(count, rscript_envs = c(R_TESTS = ""))
+}
+
 # The matrix x as a DelayedMatrix that is read in blocks of `rows` rows. The block size is a setting
 # of this process, so every test of blocks sets it.
 delayed <- function(x, rows) {

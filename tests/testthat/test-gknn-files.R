@@ -1,34 +1,5 @@
 x <- blobs(50, 3)
 
-# Replaces text in the manifest of a folder and writes a matching checksum, with Python.
-forge_manifest <- function(folder, was, is) {
-  file <- file.path(folder, "manifest.json")
-  text <- sub(was, is, rawToChar(read_bytes(file)), fixed = TRUE)
-  summed <- sub(",\n  \"sha256\".*", "", text)
-  code <- "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
-  input <- tempfile()
-  writeBin(charToRaw(summed), input)
-  sum <- system2(python(), c("-c", shQuote(code)), stdin = input, stdout = TRUE)
-  writeBin(charToRaw(paste0(summed, ",\n  \"sha256\": \"", sum, "\"\n}\n")), file)
-}
-
-# A Python with a module. The first Python on the path may differ from the system's.
-python <- function(module = "hashlib") {
-  candidates <- Sys.which(c("python3", "python", "/usr/bin/python3"))
-  for (candidate in candidates[nzchar(candidates)]) {
-    if (is.null(run_python(candidate, paste("import", module)))) return(candidate)
-  }
-  skip(paste("no Python with", module))
-}
-
-# The status of a Python program, NULL for success.
-run_python <- function(python, code) {
-  output <- suppressWarnings(
-    system2(python, c("-c", shQuote(paste(code, collapse = "\n"))), stdout = TRUE, stderr = TRUE)
-  )
-  attr(output, "status")
-}
-
 test_that("the result in files is read in parts and as a whole", {
   folder <- tempfile()
   whole <- gknn(x, 4)

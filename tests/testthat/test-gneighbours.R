@@ -116,6 +116,35 @@ test_that("delayed matrices are read into memory", {
   expect_identical(gneighbours(DelayedArray::DelayedArray(x), 2), gneighbours(x, 2))
 })
 
+test_that("workers share the queries, with the same result", {
+  workers <- cluster_of(2)
+  on.exit(parallel::stopCluster(workers))
+  cells <- some_cells(300)
+  radius <- seq(20, 80, length.out = 300)
+  subset <- c(290, 3, 17:90)
+  for (get_distance in c(TRUE, FALSE)) {
+    for (metric in c("euclidean", "pearson")) {
+      near <- if (metric == "pearson") radius / 1000 else radius
+      expect_identical(
+        gneighbours(cells, near, metric = metric, get.distance = get_distance, BPPARAM = workers),
+        gneighbours(cells, near, metric = metric, get.distance = get_distance)
+      )
+    }
+  }
+  expect_identical(gneighbours(cells, 40, subset = subset, BPPARAM = workers),
+                   gneighbours(cells, 40, subset = subset))
+  expect_identical(gneighbours(cells, radius[subset], cells, subset = subset, BPPARAM = workers),
+                   gneighbours(cells, radius[subset], cells, subset = subset))
+  expect_identical(gneighbours(cells[1:3, ], 100, BPPARAM = workers),
+                   gneighbours(cells[1:3, ], 100))
+  # No row has neighbours.
+  expect_identical(gneighbours(cells, 0, BPPARAM = workers), gneighbours(cells, 0))
+  values <- unname(as.matrix(cells))
+  expect_identical(gneighbours(on_disk(values, 70), 40, BPPARAM = workers), gneighbours(values, 40))
+  default_blocks()
+  expect_identical(gneighbours(cells, 40, BPPARAM = snow()), gneighbours(cells, 40))
+})
+
 test_that("wrong input is refused by name", {
   refused <- function(object, message) expect_refused(object, message, by = "gneighbours")
   x <- blobs(10, 3)

@@ -16,7 +16,7 @@ replaced <- list(
   ghclust = "method", # of hclust()
   gkmeans = "iter.max", # of kmeans()
   gknn = c("get.distance", "BPPARAM"), # of findKNN() in BiocNeighbors
-  gneighbours = "get.distance",
+  gneighbours = c("get.distance", "BPPARAM"),
   gmhclust = "BPPARAM" # BiocParallel
 )
 

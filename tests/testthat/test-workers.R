@@ -1,3 +1,5 @@
+name <- function(task) paste("task", task)
+
 test_that("workers cluster apriori clusters, with the same tree", {
   cells <- some_cells(600)
   workers <- snow()
@@ -32,6 +34,47 @@ test_that("workers may be forks of a process that has clustered before", {
   expect_refused(mhclust(cells, BPPARAM = "2"), "`BPPARAM` is \"2\"", by = "mhclust")
 })
 
+test_that("workers may be a cluster of package parallel", {
+  cells <- some_cells(600)
+  labels <- rep(1:7, length.out = 600)
+  workers <- cluster_of(2)
+  on.exit(parallel::stopCluster(workers))
+  expect_same_tree(gmhclust(cells, 60, labels, BPPARAM = workers), gmhclust(cells, 60, labels))
+  expect_identical(gknn(cells, 3, BPPARAM = workers), gknn(cells, 3))
+  expect_identical(gknn(cells, 3, BPPARAM = workers[1]), gknn(cells, 3))
+  expect_true(are_local(workers))
+  expect_identical(count_workers(workers), 2L)
+  # An error on a worker has its class, and names the work.
+  error <- expect_error(run_tasks(
+    list("a", "b"), "stop", " is too bad", workers, name, "Working", quote(f(x)), "; go on"
+  ), class = "gmhclust_error")
+  expect_identical(conditionMessage(error), "task a: a is too bad; go on")
+  # Values of an interrupted call are not taken for those of the next one.
+  for (node in workers) parallel:::sendCall(node, function() list(1), list())
+  expect_error(gknn(cells, 3, BPPARAM = workers), "values of an interrupted call; stop it",
+               class = "gmhclust_error_worker")
+})
+
+test_that("a worker of a cluster that is lost is an error that names the work", {
+  skip_on_os("windows")
+  workers <- cluster_of(2)
+  on.exit(try(parallel::stopCluster(workers), silent = TRUE))
+  tools::pskill(parallel::clusterCall(workers[2], Sys.getpid)[[1]], tools::SIGKILL)
+  error <- expect_error(gknn(blobs(50, 3), 4, BPPARAM = workers), class = "gmhclust_error_worker")
+  expect_match(conditionMessage(error), "a worker of `BPPARAM` was lost; unfinished work: rows 1 to")
+  close(workers[[2]]$con)
+  workers <- workers[1]
+})
+
+test_that("clusters without workers are refused, and those of other kinds count as far away", {
+  expect_refused(gknn(blobs(50, 3), 4, BPPARAM = structure(list(), class = "cluster")),
+                 "`BPPARAM` is a cluster without workers; it must be what", by = "gknn")
+  far <- structure(list(structure(list(host = "elsewhere"), class = "SOCKnode")), class = "cluster")
+  expect_false(are_local(far))
+  expect_false(are_local(structure(list(structure(list(), class = "miraiNode")),
+                                   class = c("miraiCluster", "cluster"))))
+})
+
 test_that("shares are of about equal cost", {
   set.seed(1)
   costs <- rexp(200)^2
@@ -45,8 +88,6 @@ test_that("shares are of about equal cost", {
   }
   expect_identical(balance_shares(c(1, 9, 1), 5), list(2L, 1L, 3L))
 })
-
-name <- function(task) paste("task", task)
 
 test_that("errors on workers keep their class and name the task", {
   for (workers in list(NULL, forks())) {
