@@ -15,9 +15,9 @@ max_block_rows <- 250000
 # together, but each block repeats the preparation of all references.
 min_block_rows <- 1000
 
-# gknn() in blocks of `block_rows` queries; NULL means the default number. Of the blocks in `output`,
-# those of a `part`, see check_block_part(), are computed. Returns an object of class "gknn_files" if
-# `output` is given, else the list that gknn() returns.
+# gknn() in blocks of `block_rows` queries; NULL means the default number. Of the blocks in
+# `output`, those of a `part`, see check_block_part(), are computed. Returns an object of class
+# "gknn_files" if `output` is given, else the list that gknn() returns.
 gknn_in_blocks <- function(search, block_rows, output, part, workers, progress, call) {
   search$kept <- new.env(parent = emptyenv())
   lock <- NULL

@@ -21,9 +21,9 @@
 #'   it is finished. The folder must be new, empty, or from an earlier call for the same search. In
 #'   a folder of an earlier call, only missing or damaged blocks are computed. See [read_gknn()] for
 #'   the format of the files, which other programs can read.
-#' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n equal parts of the blocks,
-#'   and leave the others to other calls, such as the jobs of an array. See *Over several processes
-#'   or machines*. `part` needs `output`.
+#' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n equal parts of the
+#'   blocks, and leave the others to other calls, such as the jobs of an array. See *Over several
+#'   processes or machines*. `part` needs `output`.
 #' @param block_rows The number of rows of `query` (or of `x` without `query`) in a block. `NULL`
 #'   means as many rows as fit into memory, or fewer for several workers or parts. The result is the
 #'   same, bit for bit.

@@ -40,9 +40,9 @@
 #' and the system has written them to the disk. So a file with its final name is always complete.
 #' The next call of `gknn()` deletes incomplete files, with `part` those of its part.
 #'
-#' While a call of `gknn()` without `part` writes, the folder has a file `gmhclust.lock`, which names
-#' the process and its machine. Another such call with this folder stops with an error that names
-#' both. If the process was killed, the next call detects it, and continues. This cannot be detected
+#' While a call of `gknn()` without `part` writes, the folder has a file `gmhclust.lock`, which
+#' names the process and its machine. Another such call with this folder stops with an error that
+#' names both. If the process was killed, the next call detects it, and continues. This cannot be detected
 #' for a process on another machine: then the error says that the lock file must be deleted.
 #'
 #' This Python code reads all neighbours, with rows numbered from 0:
@@ -318,8 +318,8 @@ lock_output <- function(folder, call) {
           "Writing neighbours", call)
 }
 
-# Opens the folder for the result of a search with these `parameters`: a new folder, or the folder of
-# another call for the same search, which may have made it just now. If `block_rows` is NULL,
+# Opens the folder for the result of a search with these `parameters`: a new folder, or the folder
+# of another call for the same search, which may have made it just now. If `block_rows` is NULL,
 # fitting() chooses it for a new folder.
 open_files <- function(folder, parameters, block_rows, fitting, call) {
   if (!file.exists(manifest_of(folder))) {

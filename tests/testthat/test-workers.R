@@ -61,7 +61,7 @@ test_that("a worker of a cluster that is lost is an error that names the work", 
   on.exit(try(parallel::stopCluster(workers), silent = TRUE))
   tools::pskill(parallel::clusterCall(workers[2], Sys.getpid)[[1]], tools::SIGKILL)
   error <- expect_error(gknn(blobs(50, 3), 4, BPPARAM = workers), class = "gmhclust_error_worker")
-  expect_match(conditionMessage(error), "a worker of `BPPARAM` was lost; unfinished work: rows 1 to")
+  expect_match(conditionMessage(error), "worker of `BPPARAM` was lost; unfinished work: rows 1 to")
   close(workers[[2]]$con)
   workers <- workers[1]
 })

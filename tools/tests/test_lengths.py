@@ -38,7 +38,6 @@ LONG_FILES = {
     "src/rust/cuda/src/tree/arrays.rs": "one table of the arrays of the tree's kernels",
     "src/rust/cuda/src/tree/launch.rs": "one type with the state of all launches of a tree",
     "tools/test-gpu": "one command with all its parts",
-    "tests/testthat/test-gknn-files.R": "the tests of one format of files",
     "tests/testthat/test-observations.R": "a list of classes of data, each with its tests",
 }
 

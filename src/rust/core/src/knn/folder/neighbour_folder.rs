@@ -20,8 +20,8 @@ use crate::monitor::Monitor;
 /// interrupt is answered late.
 const CHUNK: usize = 1 << 20;
 
-/// Writes the manifest of a new folder, unless the folder has a manifest: of processes that begin it
-/// at the same time, one does.
+/// Writes the manifest of a new folder, unless the folder has a manifest: of processes that begin
+/// it at the same time, one does.
 ///
 /// # Errors
 /// `Error::Input` if it cannot be written.
@@ -92,8 +92,8 @@ impl Folder {
         self.rows().div_ceil(self.block_rows())
     }
 
-    /// The missing blocks. Checks only the sizes of files. Takes time in proportion to the number of
-    /// files, whatever the manifest says.
+    /// The missing blocks. Checks only the sizes of files. Takes time in proportion to the number
+    /// of files, whatever the manifest says.
     ///
     /// # Errors
     /// `Error::Input` if the folder cannot be listed.
