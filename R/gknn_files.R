@@ -42,8 +42,9 @@
 #'
 #' While a call of `gknn()` without `part` writes, the folder has a file `gmhclust.lock`, which
 #' names the process and its machine. Another such call with this folder stops with an error that
-#' names both. If the process was killed, the next call detects it, and continues. This cannot be detected
-#' for a process on another machine: then the error says that the lock file must be deleted.
+#' names both. If the process was killed, the next call detects it, and continues. This cannot be
+#' detected for a process on another machine: then the error says that the lock file must be
+#' deleted.
 #'
 #' This Python code reads all neighbours, with rows numbered from 0:
 #'

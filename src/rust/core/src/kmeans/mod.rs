@@ -18,12 +18,13 @@ pub mod checks;
 pub mod cluster;
 pub mod cpu;
 pub mod device;
+mod directions;
 mod exact;
 pub mod frame;
+mod leaves;
 mod lloyd;
 pub mod margin;
 mod members;
-mod projection;
 mod screen;
 pub mod seed;
 #[cfg(test)]

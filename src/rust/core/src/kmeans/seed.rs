@@ -7,8 +7,8 @@
 use ndarray::Array2;
 use rayon::prelude::*;
 
+use super::leaves::{projections_tell_most, Leaves, Nearer};
 use super::margin::{square, Margin};
-use super::projection::{ProjectedChunk, Projection};
 use super::CHUNK;
 use crate::error::{Error, Result};
 use crate::matrix::{self, RowSlices};
@@ -23,20 +23,16 @@ const CHUNKS_AT_A_TIME: usize = 1 << 6;
 /// The start of memory errors: what needs the memory.
 const WEIGHTS: &str = "the weights of the observations need";
 
-/// Number of observations that are compared with a center at a time: sums that do not wait for each
-/// other.
-const ROWS: usize = 4;
+/// Smallest number of chunks that are added up on several threads. Only the time depends on it.
+const CHUNKS_ALONE: usize = 1 << 10;
 
-/// The weights of the observations.
-struct Weights<'a> {
-    /// By observation: the squared distance from the nearest center.
+/// The weights of the observations: their squared distances from the nearest center.
+struct Weights {
     squares: Vec<f64>,
-    /// By observation: the number of that center.
-    nearest: Vec<u32>,
     /// The sums of the chunks of squares.
     sums: Vec<f64>,
-    /// `None` if projections do not pay.
-    projection: Option<Projection<'a>>,
+    /// The sums of the chunks of sums.
+    parts: Vec<f64>,
 }
 
 /// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1. All rows have
@@ -44,8 +40,9 @@ struct Weights<'a> {
 /// proportional to its squared distance from the nearest center so far. Returns the centers, in
 /// rows.
 ///
-/// Takes O(n·k·p) time, in practice less by bounds in a few directions and by the triangle
-/// inequality, and O(n + k) memory. Works on the threads of the calling pool. `unit` is that of the
+/// Takes O(n·k·p) time, in practice much less: the leaves of a k-d tree exclude most observations,
+/// and the triangle inequality more. Takes O(n + k) memory. Works on the threads of the calling
+/// pool. `unit` is that of the
 /// frame of `x` ([`super::frame::Frame::unit`]).
 ///
 /// # Errors
@@ -57,39 +54,35 @@ pub fn seed(
     uniforms: &[f64],
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
-    let projects = Projection::pays(x.nrows(), uniforms.len());
-    draw_rows(x, projects.then_some(unit), uniforms, monitor)
+    let pays = Leaves::pay(x.nrows(), uniforms.len());
+    draw_rows(x, pays.then_some(unit), uniforms, monitor)
 }
 
-/// As [`seed`]; excludes observations by projections if the unit is given.
+/// As [`seed`]; excludes observations by leaves if the unit is given.
 fn draw_rows(
     x: &Observations,
     unit: Option<f64>,
     uniforms: &[f64],
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
-    let n = x.nrows();
-    let mut weights = Weights {
-        squares: memory::filled(WEIGHTS, n, f64::INFINITY)?,
-        nearest: memory::filled(WEIGHTS, n, 0)?,
-        sums: vec![0.0; n.div_ceil(CHUNK)],
-        projection: unit.map(|unit| Projection::new(x, unit)).transpose()?,
-    };
+    let mut leaves = unit.map(|unit| Leaves::new(x, unit, monitor)).transpose()?;
+    let mut weights = Weights::new(x.nrows())?;
     let mut rows = Vec::with_capacity(uniforms.len());
-    for &uniform in uniforms {
+    let mut centers = matrix::zeros(uniforms.len(), x.ncols())?;
+    for (number, &uniform) in uniforms.iter().enumerate() {
         monitor.check()?;
-        let row = match rows.len() {
+        let row = match number {
             0 => first(x, uniform),
             drawn => weights
                 .draw(uniform)
                 .ok_or_else(|| too_few(drawn, uniforms.len()))?,
         };
-        weights.add(x, row, &rows);
+        match &mut leaves {
+            Some(leaves) => weights.add_by_leaves(x, leaves, row, &rows),
+            None => weights.add(x, row),
+        }
+        centers.row_mut(number).assign(&x.view().row(row));
         rows.push(row);
-    }
-    let mut centers = matrix::zeros(rows.len(), x.ncols())?;
-    for (mut center, &row) in centers.rows_mut().into_iter().zip(&rows) {
-        center.assign(&x.view().row(row));
     }
     Ok(centers)
 }
@@ -115,82 +108,102 @@ pub fn radius_factor(columns: usize) -> f64 {
     0.25 * (1.0 - 16.0 * margin)
 }
 
-/// The [`square`] of each row.
-fn squares_of(rows: [&[f64]; ROWS], center: &[f64]) -> [f64; ROWS] {
-    let mut sums = [0.0; ROWS];
-    let rows = rows.map(|row| &row[..center.len()]);
-    for (k, &value) in center.iter().enumerate() {
-        for (sum, row) in sums.iter_mut().zip(rows) {
-            let difference = row[k] - value;
-            *sum += difference * difference;
-        }
+impl Weights {
+    fn new(n: usize) -> Result<Self> {
+        let chunks = n.div_ceil(CHUNK);
+        Ok(Self {
+            squares: memory::filled(WEIGHTS, n, f64::INFINITY)?,
+            sums: vec![0.0; chunks],
+            parts: vec![0.0; chunks.div_ceil(CHUNK)],
+        })
     }
-    sums
-}
 
-impl Weights<'_> {
-    /// Adds `row` as a center to the centers `rows`.
-    fn add(&mut self, x: &Observations, row: usize, rows: &[usize]) {
+    /// Adds `row` as a center. Compares all observations with it.
+    fn add(&mut self, x: &Observations, row: usize) {
         let center = x.row_slice(row);
-        let number = rows.len() as u32;
-        let factor = radius_factor(x.ncols());
-        let squared_radius = |&other: &usize| factor * square(center, x.row_slice(other));
-        let squared_radii: Vec<f64> = rows.iter().map(squared_radius).collect();
-        let to_center = self.projection.as_ref().map(|known| known.to_row(row));
-        let projected: Vec<Option<&mut ProjectedChunk>> = match &mut self.projection {
-            Some(projection) => projection.chunks.iter_mut().map(Some).collect(),
-            None => self.sums.iter().map(|_| None).collect(),
-        };
         self.squares
             .par_chunks_mut(CHUNK)
-            .zip(self.nearest.par_chunks_mut(CHUNK))
             .zip(&mut self.sums)
-            .zip(projected)
             .enumerate()
             .with_min_len(CHUNKS_AT_A_TIME)
-            .for_each_init(Vec::new, |open, (chunk, arrays)| {
-                let (((squares, nearest), sum), mut projected) = arrays;
-                open.clear();
-                match (&to_center, &projected) {
-                    (Some(to_center), Some(projected)) => to_center.open(projected, open),
-                    _ => open.extend(0..squares.len() as u32),
+            .for_each(|(chunk, (squares, sum))| {
+                for (i, least) in squares.iter_mut().enumerate() {
+                    *least = least.min(square(x.row_slice(chunk * CHUNK + i), center));
                 }
-                open.retain(|&i| {
-                    // Lanes after the last observation are open, too.
-                    let Some(least) = squares.get(i as usize) else {
-                        return false;
-                    };
-                    let radius = squared_radii.get(nearest[i as usize] as usize);
-                    !radius.is_some_and(|radius| least < radius)
-                });
-                let row = |i: u32| x.row_slice(chunk * CHUNK + i as usize);
-                let found = open.chunks(ROWS).flat_map(|open| {
-                    let rows = std::array::from_fn(|at| row(open[at.min(open.len() - 1)]));
-                    open.iter().zip(squares_of(rows, center))
-                });
-                let mut changed = false;
-                for (&i, square) in found {
-                    let i = i as usize;
-                    if square < squares[i] {
-                        (squares[i], nearest[i]) = (square, number);
-                        changed = true;
-                        if let (Some(to_center), Some(projected)) = (&to_center, &mut projected) {
-                            to_center.reached(projected, i, square);
-                        }
-                    }
-                }
-                if changed {
-                    *sum = sum_in_lanes(squares);
-                }
+                *sum = sum_in_lanes(squares);
             });
+        let parts = self.sums.chunks(CHUNK).map(sum_in_lanes);
+        self.parts
+            .iter_mut()
+            .zip(parts)
+            .for_each(|(to, part)| *to = part);
+    }
+
+    /// Adds `row` as a center to the centers `rows`, all of which were added to `leaves`.
+    fn add_by_leaves(&mut self, x: &Observations, leaves: &mut Leaves, row: usize, rows: &[usize]) {
+        // Where projections tell most, the triangle inequality excludes little more.
+        let squared_radii: Vec<f64> = if projections_tell_most(x.ncols()) {
+            Vec::new()
+        } else {
+            let (center, factor) = (x.row_slice(row), radius_factor(x.ncols()));
+            let squared_radius = |&other: &usize| factor * square(center, x.row_slice(other));
+            rows.par_iter()
+                .with_min_len(CHUNK)
+                .map(squared_radius)
+                .collect()
+        };
+        let squares = &self.squares;
+        let found = leaves.add(row, rows.len() as u32, squares, |row, nearest| {
+            let radius = squared_radii.get(nearest as usize);
+            radius.is_some_and(|&radius| squares[row] < radius)
+        });
+        let mut chunks = Vec::new();
+        for Nearer { row, square } in found.into_iter().flatten() {
+            self.squares[row] = square;
+            // A sum of squares is never NaN, which marks the chunks whose sum is to be computed.
+            let sum = &mut self.sums[row / CHUNK];
+            if !sum.is_nan() {
+                *sum = f64::NAN;
+                chunks.push(row / CHUNK);
+            }
+        }
+        self.add_up(&chunks);
+    }
+
+    /// Computes the sums of these chunks, and of the chunks of sums that they are in.
+    fn add_up(&mut self, chunks: &[usize]) {
+        let sum_of = |values: &[f64], chunk: usize| {
+            let start = chunk * CHUNK;
+            sum_in_lanes(&values[start..values.len().min(start + CHUNK)])
+        };
+        if chunks.len() < CHUNKS_ALONE {
+            for &chunk in chunks {
+                self.sums[chunk] = sum_of(&self.squares, chunk);
+            }
+        } else {
+            let sum = |&chunk: &usize| sum_of(&self.squares, chunk);
+            let sums: Vec<f64> = chunks
+                .par_iter()
+                .with_min_len(CHUNKS_AT_A_TIME)
+                .map(sum)
+                .collect();
+            for (&chunk, sum) in chunks.iter().zip(sums) {
+                self.sums[chunk] = sum;
+            }
+        }
+        let mut parts: Vec<usize> = chunks.iter().map(|chunk| chunk / CHUNK).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        for part in parts {
+            self.parts[part] = sum_of(&self.sums, part);
+        }
     }
 
     /// Draws an observation with probabilities proportional to the squares; `None` if all squares
     /// are zero.
     fn draw(&self, uniform: f64) -> Option<usize> {
-        let parts: Vec<f64> = self.sums.chunks(CHUNK).map(sum_in_lanes).collect();
-        let target = uniform * parts.iter().sum::<f64>();
-        let (part, rest) = draw(&parts, target)?;
+        let target = uniform * self.parts.iter().sum::<f64>();
+        let (part, rest) = draw(&self.parts, target)?;
         let (chunk, rest) = draw_in_chunk(&self.sums, part, rest)?;
         let (row, _) = draw_in_chunk(&self.squares, chunk, rest)?;
         Some(row)
@@ -250,7 +263,7 @@ mod tests {
     use crate::testing::{draw, Random, DATA};
 
     #[test]
-    fn projections_change_no_draw() {
+    fn leaves_change_no_draw() {
         let mut random = Random::of(21);
         for data in DATA {
             for (n, p, k) in [(300, 1, 40), (700, 5, 60), (500, 30, 40)] {

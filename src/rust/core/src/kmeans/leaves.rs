@@ -1,0 +1,512 @@
+//! The leaves of a k-d tree (Bentley, Communications of the ACM 18, 1975, doi:10.1145/361002.361007)
+//! of observations, for draws of centers: most leaves are far from a new center, so that a few
+//! comparisons with boxes spare those with their observations.
+//!
+//! The tree is of projections to a few directions, in single precision. Boxes are compared by the
+//! operations by which projections are compared, in the same order; rounding keeps the order of
+//! numbers, so a box excludes only what its projections exclude.
+
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::directions::{Directions, Projected, DIRECTIONS, ITERATIONS, SAMPLE, SLACK};
+use super::margin::Margin;
+use super::CLUSTERS;
+use crate::error::Result;
+use crate::matrix::RowSlices;
+use crate::memory;
+use crate::monitor::Monitor;
+use crate::observations::Observations;
+use crate::simd::dispatch;
+use crate::single_precision::{up, UNIT};
+
+/// Number of observations of a leaf; the last leaf may have fewer. Only the time depends on it.
+const LEAF: usize = 256;
+
+/// Number of leaves of a branch; the last branch may have fewer. Only the time depends on it.
+const LEAVES: usize = 64;
+
+/// Draws for which leaves pay have this many times the operations of the projections. If too low,
+/// draws of few centers take longer; if too high, draws of many do.
+const PAYS_FROM: usize = 4;
+
+/// Number of observations by which the direction of a split is chosen. Only the time depends on
+/// it.
+const SPLIT_SAMPLE: usize = 128;
+
+/// Smallest number of observations whose split is worth a task. Only the time depends on it.
+const SPLIT_ALONE: usize = 1 << 14;
+
+/// Number of 32-bit fields of a projected observation: its coordinates, the bound on their error,
+/// and its row.
+const FIELDS: usize = DIRECTIONS + 2;
+const ERROR: usize = DIRECTIONS;
+const ROW: usize = DIRECTIONS + 1;
+
+/// The bits of the fields of an observation.
+type Fields = [u32; FIELDS];
+
+/// A box around the projections of some observations, and the greatest of their
+/// [reaches](Leaves::reach).
+#[derive(Debug, Clone, Copy)]
+struct Region {
+    low: [f32; DIRECTIONS],
+    high: [f32; DIRECTIONS],
+    reach: f32,
+}
+
+impl Region {
+    const EMPTY: Self = Self {
+        low: [f32::INFINITY; DIRECTIONS],
+        high: [f32::NEG_INFINITY; DIRECTIONS],
+        reach: 0.0,
+    };
+
+    /// The region of both.
+    fn and(mut self, other: &Self) -> Self {
+        for k in 0..DIRECTIONS {
+            self.low[k] = self.low[k].min(other.low[k]);
+            self.high[k] = self.high[k].max(other.high[k]);
+        }
+        self.reach = self.reach.max(other.reach);
+        self
+    }
+
+    /// Whether an observation of the region may be nearer to this center than to all before.
+    fn is_open(&self, center: &Projected) -> bool {
+        let mut square = 0.0;
+        for ((&low, &high), &at) in self.low.iter().zip(&self.high).zip(&center.coordinates) {
+            let difference = (low - at).max(at - high).max(0.0);
+            square += difference * difference;
+        }
+        may_be_nearer(square, self.reach, center.error)
+    }
+}
+
+/// Whether projections tell nearly all of the distances between rows of this many columns. If not,
+/// boxes exclude little, and observations are compared fastest in the order of their rows. Only the
+/// time depends on it.
+pub fn projections_tell_most(columns: usize) -> bool {
+    columns <= 2 * DIRECTIONS
+}
+
+/// Whether an observation may be nearer to a center, given the squared distance of their
+/// projections.
+#[inline(always)]
+fn may_be_nearer(square: f32, reach: f32, error: f32) -> bool {
+    let limit = reach + error;
+    square * (1.0 - SLACK) <= limit * limit
+}
+
+/// All observations, in the order of the leaves.
+pub struct Leaves<'a> {
+    x: &'a Observations,
+    directions: Directions,
+    /// By leaf, each field of its [`LEAF`] observations, one field after the other; the last leaf
+    /// repeats its last observation.
+    fields: Vec<Fields>,
+    /// By observation: the distance to the nearest center, with the error of its projection.
+    reach: Vec<f32>,
+    /// By observation: the number of the nearest center.
+    nearest: Vec<u32>,
+    leaves: Vec<Region>,
+    branches: Vec<Region>,
+}
+
+/// An observation that is nearer to a new center than to all before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Nearer {
+    pub row: usize,
+    /// Its squared distance to the center.
+    pub square: f64,
+}
+
+/// A branch, with what changes of its leaves.
+struct Branch<'a> {
+    fields: &'a [Fields],
+    reach: &'a mut [f32],
+    nearest: &'a mut [u32],
+    leaves: &'a mut [Region],
+    region: &'a mut Region,
+}
+
+impl<'a> Leaves<'a> {
+    /// Whether draws of `k` centers among `n` observations take longer than the projections and
+    /// the tree.
+    pub fn pay(n: usize, k: usize) -> bool {
+        let of_directions = 2 * ITERATIONS * SAMPLE.min(n);
+        PAYS_FROM * DIRECTIONS * (of_directions + n) <= n.saturating_mul(k)
+    }
+
+    /// Projects all observations in units of their [`unit_of`](super::frame::unit_of) and, if that
+    /// pays, sorts them into leaves, on the threads of the calling pool.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when the monitor says
+    /// stop.
+    pub fn new(x: &'a Observations, unit: f64, monitor: &Monitor) -> Result<Self> {
+        let directions = Directions::new(x, unit);
+        let n = x.nrows();
+        let count = n.div_ceil(LEAF);
+        let mut fields: Vec<Fields> = memory::zeros(CLUSTERS, count * LEAF)?;
+        let project = |(row, fields): (usize, &mut Fields)| {
+            let projected = directions.project(x.row_slice(row));
+            for (field, value) in fields.iter_mut().zip(projected.coordinates) {
+                *field = value.to_bits();
+            }
+            fields[ERROR] = projected.error.to_bits();
+            fields[ROW] = row as u32;
+        };
+        fields[..n].par_iter_mut().enumerate().for_each(project);
+        if projections_tell_most(x.ncols()) {
+            split(&mut fields[..n], monitor)?;
+        }
+        let last = fields[n - 1];
+        fields[n..].fill(last);
+        let leaves: Vec<Region> = fields.par_chunks_mut(LEAF).map(to_leaf).collect();
+        let joined = |leaves: &[Region]| leaves.iter().fold(Region::EMPTY, Region::and);
+        Ok(Self {
+            x,
+            directions,
+            fields,
+            reach: memory::filled(CLUSTERS, n, f32::INFINITY)?,
+            nearest: memory::filled(CLUSTERS, n, 0)?,
+            branches: leaves.chunks(LEAVES).map(joined).collect(),
+            leaves,
+        })
+    }
+
+    /// Adds a row of `x` as the center of this number; `squares` has, by row, the squared
+    /// distances to the nearest center before. Returns the observations that are nearer to this
+    /// one.
+    ///
+    /// `is_settled(row, nearest)` may say that a row is not, given its nearest center.
+    pub fn add(
+        &mut self,
+        row: usize,
+        number: u32,
+        squares: &[f64],
+        is_settled: impl Fn(usize, u32) -> bool + Sync,
+    ) -> Vec<Vec<Nearer>> {
+        let x = self.x;
+        let new = NewCenter {
+            x,
+            values: x.row_slice(row),
+            projected: self.directions.project(x.row_slice(row)),
+            unit: self.directions.unit,
+            margin: Margin::new(x.ncols()),
+            number,
+        };
+        const OBSERVATIONS: usize = LEAVES * LEAF;
+        let open: Vec<Branch> = self
+            .fields
+            .chunks(OBSERVATIONS)
+            .zip(self.reach.chunks_mut(OBSERVATIONS))
+            .zip(self.nearest.chunks_mut(OBSERVATIONS))
+            .zip(self.leaves.chunks_mut(LEAVES))
+            .zip(&mut self.branches)
+            .filter(|(_, region)| region.is_open(&new.projected))
+            .map(|((((fields, reach), nearest), leaves), region)| Branch {
+                fields,
+                reach,
+                nearest,
+                leaves,
+                region,
+            })
+            .collect();
+        let visit = |branch: Branch| branch.visit(&new, squares, &is_settled);
+        match open.len() {
+            0 | 1 => open.into_iter().map(visit).collect(),
+            _ => open.into_par_iter().map(visit).collect(),
+        }
+    }
+}
+
+/// A new center.
+struct NewCenter<'a> {
+    x: &'a Observations,
+    values: &'a [f64],
+    projected: Projected,
+    unit: f64,
+    margin: Margin,
+    number: u32,
+}
+
+/// Number of observations that are compared with a center at a time: sums that do not wait for each
+/// other.
+const ROWS: usize = 4;
+
+impl NewCenter<'_> {
+    /// The [`square`](super::margin::square) of each row.
+    fn squares(&self, rows: [usize; ROWS]) -> [f64; ROWS] {
+        let mut sums = [0.0; ROWS];
+        let rows = rows.map(|row| &self.x.row_slice(row)[..self.values.len()]);
+        for (k, &value) in self.values.iter().enumerate() {
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                let difference = row[k] - value;
+                *sum += difference * difference;
+            }
+        }
+        sums
+    }
+
+    /// The reach of an observation at this squared distance, with this error of its projection.
+    fn reach(&self, square: f64, error: f32) -> f32 {
+        let distance = self.margin.above(square.sqrt()) * self.unit * (1.0 + 4.0 * UNIT);
+        up(distance + f64::from(error))
+    }
+}
+
+impl Branch<'_> {
+    /// The observations that are nearer to a new center than before.
+    fn visit(
+        self,
+        new: &NewCenter,
+        squares: &[f64],
+        is_settled: impl Fn(usize, u32) -> bool,
+    ) -> Vec<Nearer> {
+        let mut nearer = Vec::new();
+        let mut open = Vec::new();
+        let leaves = self
+            .fields
+            .chunks(LEAF)
+            .zip(self.reach.chunks_mut(LEAF))
+            .zip(self.nearest.chunks_mut(LEAF))
+            .zip(&mut *self.leaves);
+        let mut changed = false;
+        for (((fields, reach), nearest), leaf) in leaves {
+            if !leaf.is_open(&new.projected) {
+                continue;
+            }
+            let fields = fields.as_flattened();
+            open.clear();
+            dispatch(OpenKernel {
+                center: &new.projected,
+                fields,
+                reach,
+                open: &mut open,
+            });
+            let row = |i: u32| fields[ROW * LEAF + i as usize] as usize;
+            open.retain(|&i| !is_settled(row(i), nearest[i as usize]));
+            let before = nearer.len();
+            for open in open.chunks(ROWS) {
+                let rows = std::array::from_fn(|at| row(open[at.min(open.len() - 1)]));
+                for ((&i, row), square) in open.iter().zip(rows).zip(new.squares(rows)) {
+                    if square < squares[row] {
+                        let i = i as usize;
+                        nearest[i] = new.number;
+                        reach[i] = new.reach(square, f32::from_bits(fields[ERROR * LEAF + i]));
+                        nearer.push(Nearer { row, square });
+                    }
+                }
+            }
+            if nearer.len() > before {
+                leaf.reach = reach.iter().fold(0.0, |most, &reach| most.max(reach));
+                changed = true;
+            }
+        }
+        if changed {
+            let reaches = self.leaves.iter().map(|leaf| leaf.reach);
+            self.region.reach = reaches.fold(0.0, f32::max);
+        }
+        nearer
+    }
+}
+
+/// Sorts observations into leaves: halves them recursively, by the coordinate that varies most, at
+/// multiples of the size of a branch, and within a branch of that of a leaf.
+fn split(fields: &mut [Fields], monitor: &Monitor) -> Result<()> {
+    let n = fields.len();
+    if n <= LEAF {
+        return Ok(());
+    }
+    monitor.check()?;
+    let unit = if n > LEAVES * LEAF { LEAVES } else { 1 } * LEAF;
+    let middle = (n / 2).next_multiple_of(unit);
+    let step = n.div_ceil(SPLIT_SAMPLE);
+    let spread = |k: usize| {
+        let values = fields.iter().step_by(step);
+        let values = values.map(|fields| f64::from(f32::from_bits(fields[k])));
+        let (count, sum, squares) = values.fold((0.0, 0.0, 0.0), |(count, sum, squares), value| {
+            (count + 1.0, sum + value, squares + value * value)
+        });
+        squares - sum * sum / count
+    };
+    let spreads: [f64; DIRECTIONS] = std::array::from_fn(spread);
+    let widest = (0..DIRECTIONS).max_by(|&a, &b| spreads[a].total_cmp(&spreads[b]));
+    let k = widest.expect("there are directions");
+    let along = |fields: &Fields| f32::from_bits(fields[k]);
+    fields.select_nth_unstable_by(middle - 1, |a, b| along(a).total_cmp(&along(b)));
+    let (left, right) = fields.split_at_mut(middle);
+    if n < SPLIT_ALONE {
+        split(left, monitor)?;
+        return split(right, monitor);
+    }
+    let (left, right) = rayon::join(|| split(left, monitor), || split(right, monitor));
+    left.and(right)
+}
+
+/// Arranges the fields of a leaf one after the other; returns its region.
+fn to_leaf(observations: &mut [Fields]) -> Region {
+    let mut arranged = [0; FIELDS * LEAF];
+    let mut region = Region {
+        reach: f32::INFINITY,
+        ..Region::EMPTY
+    };
+    for (i, fields) in observations.iter().enumerate() {
+        for (k, &field) in fields.iter().enumerate() {
+            arranged[k * LEAF + i] = field;
+        }
+        let sides = region.low.iter_mut().zip(&mut region.high);
+        for ((low, high), &field) in sides.zip(fields) {
+            let value = f32::from_bits(field);
+            *low = low.min(value);
+            *high = high.max(value);
+        }
+    }
+    observations.as_flattened_mut().copy_from_slice(&arranged);
+    region
+}
+
+/// Appends the observations of a leaf that may be nearer to a center than to all before.
+struct OpenKernel<'a> {
+    center: &'a Projected,
+    fields: &'a [u32],
+    reach: &'a [f32],
+    open: &'a mut Vec<u32>,
+}
+
+impl WithSimd for OpenKernel<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self {
+            center,
+            fields,
+            reach,
+            open,
+        } = self;
+        let mut squares = [0.0f32; LEAF];
+        for (row, &center) in fields.chunks_exact(LEAF).zip(&center.coordinates) {
+            for (square, &coordinate) in squares.iter_mut().zip(row) {
+                let difference = f32::from_bits(coordinate) - center;
+                *square += difference * difference;
+            }
+        }
+        let mut is_open = [0u8; LEAF];
+        for ((is_open, &square), &reach) in is_open.iter_mut().zip(&squares).zip(reach) {
+            *is_open = u8::from(may_be_nearer(square, reach, center.error));
+        }
+        for (eight, flags) in is_open.chunks_exact(8).enumerate() {
+            let mut flags = u64::from_le_bytes(flags.try_into().expect("eight of them"));
+            while flags != 0 {
+                open.push(8 * eight as u32 + flags.trailing_zeros() / 8);
+                flags &= flags - 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kmeans::frame::unit_of;
+    use crate::kmeans::margin::square;
+    use crate::testing::{draw, observations, Data, Random, DATA};
+
+    /// The number of observations that bounds exclude from being nearer to a second center, as a
+    /// share of those that are clearly farther. Checks that none of them is nearer.
+    fn excluded(x: &Observations) -> f64 {
+        let n = x.nrows();
+        let to = |row: usize| move |i: usize| square(x.row_slice(i), x.row_slice(row));
+        let (to_first, to_second) = (to(0), to(1));
+        let mut leaves = Leaves::new(x, unit_of(x.largest()), &Monitor::default()).unwrap();
+        let mut squares = vec![f64::INFINITY; n];
+        let mut found = leaves.add(0, 0, &squares, |_, _| false).concat();
+        assert_eq!(found.len(), n);
+        for Nearer { row, square } in found.drain(..) {
+            assert_eq!(square, to_first(row));
+            squares[row] = square;
+        }
+        let compared = std::sync::Mutex::new(vec![false; n]);
+        let second = leaves.add(1, 1, &squares, |row, nearest| {
+            assert_eq!(nearest, 0);
+            compared.lock().unwrap()[row] = true;
+            false
+        });
+        let second = second.concat();
+        let compared = compared.into_inner().unwrap();
+        let mut is_nearer = vec![false; n];
+        for found in second {
+            assert_eq!(found.square, to_second(found.row));
+            is_nearer[found.row] = true;
+        }
+        for (i, &is_nearer) in is_nearer.iter().enumerate() {
+            assert_eq!(is_nearer, to_second(i) < to_first(i), "{i}");
+        }
+        let farther = (0..n).filter(|&i| to_second(i) > 1.01 * to_first(i));
+        compared.iter().filter(|&&open| !open).count() as f64 / farther.count().max(1) as f64
+    }
+
+    #[test]
+    fn no_nearer_observation_is_excluded() {
+        let mut random = Random::of(6);
+        for data in DATA {
+            for p in [1, 2, 7, 30] {
+                let share = excluded(&draw(&mut random, data, 700, p));
+                if matches!(data, Data::Plain) && p < DIRECTIONS {
+                    assert!(share > 0.99, "{share}");
+                }
+            }
+        }
+        let far = |value: f64| {
+            let mut values = draw(&mut Random::of(7), Data::Plain, 300, 4)
+                .values()
+                .to_vec();
+            values[17] = value;
+            excluded(&observations(values, 300, 4))
+        };
+        for value in [1e9, -1e60, 1e-300] {
+            far(value);
+        }
+        // Far observations beside the sample, one of them a center.
+        let mut values = draw(&mut Random::of(8), Data::Plain, 5000, 3)
+            .values()
+            .to_vec();
+        for (row, value) in [(1, 1e50), (2, 1.001e50), (4, -1e50)] {
+            values[3 * row] = value;
+        }
+        excluded(&observations(values, 5000, 3));
+    }
+
+    #[test]
+    fn every_observation_is_in_one_leaf_of_near_ones() {
+        for n in [2, 256, 257, 20_000, 40_001] {
+            let x = draw(&mut Random::of(9), Data::Mixture, n, 3);
+            let leaves = Leaves::new(&x, unit_of(x.largest()), &Monitor::default()).unwrap();
+            let mut rows: Vec<u32> = leaves
+                .fields
+                .chunks(LEAF)
+                .flat_map(|leaf| leaf.as_flattened()[ROW * LEAF..].to_vec())
+                .collect();
+            let repeated = rows.split_off(n);
+            assert!(repeated.iter().all(|row| *row == rows[n - 1]));
+            rows.sort_unstable();
+            assert!(rows.iter().enumerate().all(|(i, &row)| row as usize == i));
+            let inside = |region: &Region, of: &Region| {
+                (0..DIRECTIONS).all(|k| region.low[k] >= of.low[k] && region.high[k] <= of.high[k])
+            };
+            for (branch, parts) in leaves.branches.iter().zip(leaves.leaves.chunks(LEAVES)) {
+                assert!(parts.iter().all(|leaf| inside(leaf, branch)));
+            }
+            let width = |region: &Region| f64::from(region.high[0] - region.low[0]);
+            let whole = leaves.branches.iter().fold(Region::EMPTY, Region::and);
+            if n > 20_000 {
+                let mean =
+                    leaves.leaves.iter().map(width).sum::<f64>() / leaves.leaves.len() as f64;
+                assert!(mean < 0.5 * width(&whole));
+            }
+        }
+    }
+}
