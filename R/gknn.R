@@ -29,7 +29,7 @@
 #'   same, bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
 #'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}, or a
-#'   cluster of package \pkg{parallel}, see [parallel::makeCluster()].
+#'   cluster of package \pkg{parallel} or \pkg{mirai}, see [parallel::makeCluster()].
 #' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
 #'   find: row numbers, row names, or a logical value for each row. Any row of `x` may be a
 #'   neighbour. `subset` cannot be combined with `output`.
@@ -84,6 +84,8 @@
 #' other: if two compute the same part, both write the same files. When all have ended,
 #' [read_gknn()] opens the folder, or says which rows are missing, as after a job was killed; then
 #' repeat the missing parts, or all: a call computes only missing or damaged blocks of its part.
+#' The folder `system.file("recipes", package = "gmhclust")` has a SLURM array and a pipeline of
+#' package \pkg{targets} to copy.
 #'
 #' @inheritSection gmhclust Workers
 #'

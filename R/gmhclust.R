@@ -49,7 +49,7 @@
 #'   merges, so it advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
-#'   package \pkg{BiocParallel}, or a cluster of package \pkg{parallel}, see
+#'   package \pkg{BiocParallel}, or a cluster of package \pkg{parallel} or \pkg{mirai}, see
 #'   [parallel::makeCluster()]. All other work is done in this process. See *Workers* below. The
 #'   result is the same, bit for bit.
 #' @param ... Arguments of [observations()] for `x`.

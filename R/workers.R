@@ -7,6 +7,10 @@ check_workers <- function(workers, arg, call) {
                  "BatchtoolsParam(), or parallel's makeCluster() return, or NULL")
   if (is_cluster(workers)) {
     if (length(workers) == 0) refuse(arg, "is a cluster without workers", needs, call)
+    # Its tasks would wait for a worker for ever.
+    if (is_of_mirai(workers) && identical(mirai::status(workers)$connections, 0L)) {
+      refuse(arg, "is a cluster without connected workers", "see mirai::status()", call)
+    }
     return(workers)
   }
   if (!inherits(workers, "BiocParallelParam") || !isS4(workers)) {
@@ -18,6 +22,10 @@ check_workers <- function(workers, arg, call) {
 
 # Whether workers are a cluster of package parallel, as also package mirai makes them.
 is_cluster <- function(workers) inherits(workers, "cluster") && is.list(workers)
+
+is_of_mirai <- function(workers) {
+  inherits(workers, "miraiCluster") && requireNamespace("mirai", quietly = TRUE)
+}
 
 count_workers <- function(workers) {
   if (is.null(workers)) return(1L)
@@ -41,6 +49,11 @@ worker_threads <- function(threads, workers, call) {
 # Whether workers are known to be processes of this machine.
 are_local <- function(workers) {
   here <- c("localhost", Sys.info()[["nodename"]])
+  if (is_of_mirai(workers)) {
+    # Addresses within a machine.
+    where <- mirai::status(workers)$daemons
+    return(is.character(where) && all(grepl("^(abstract|ipc)://", where)))
+  }
   if (is_cluster(workers)) {
     return(all(vapply(workers, function(node) {
       inherits(node, "forknode") || inherits(node, "SOCKnode") && isTRUE(node$host %in% here)
@@ -69,12 +82,13 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
     shares <- lapply(shares, function(share) tasks[share])
     values <- tryCatch(
       run_shares(shares, work, shared, workers),
-      interrupt = function(condition) {
-        stop(gmhclust_error_interrupt(paste0(what, " was interrupted", hint), call))
-      },
+      # First: an error of the handler of interrupts would come here otherwise.
       error = function(condition) {
         left <- Filter(Negate(is_done), tasks)
         stop(lost_worker_error(condition, vapply(left, name, ""), hint, call))
+      },
+      interrupt = function(condition) {
+        stop(gmhclust_error_interrupt(paste0(what, " was interrupted", hint), call))
       }
     )
     values <- unlist(values, recursive = FALSE)

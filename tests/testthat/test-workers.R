@@ -75,6 +75,32 @@ test_that("clusters without workers are refused, and those of other kinds count 
                                    class = c("miraiCluster", "cluster"))))
 })
 
+test_that("an interrupt while workers work is one", {
+  registerS3method("sendData", "interrupted_node", function(node, data) {
+    stop(structure(list(message = "", call = NULL), class = c("interrupt", "condition")))
+  }, envir = asNamespace("parallel"))
+  workers <- structure(list(structure(list(), class = "interrupted_node")), class = "cluster")
+  error <- expect_error(gknn(blobs(50, 3), 4, BPPARAM = workers),
+                        class = "gmhclust_error_interrupt")
+  expect_identical(conditionMessage(error), "Finding neighbours was interrupted")
+})
+
+test_that("a cluster of package mirai is taken, and one that lost its workers refused", {
+  skip_if_not_installed("mirai")
+  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
+  x <- blobs(200, 3)
+  workers <- mirai::make_cluster(2)
+  on.exit(try(parallel::stopCluster(workers), silent = TRUE))
+  expect_identical(gknn(x, 4, BPPARAM = workers), gknn(x, 4))
+  expect_identical(gneighbours(x, 1, BPPARAM = workers), gneighbours(x, 1))
+  expect_true(are_local(workers))
+  processes <- unlist(parallel::clusterCall(workers, Sys.getpid))
+  tools::pskill(processes, tools::SIGKILL)
+  for (i in 1:500) if (mirai::status(workers)$connections > 0) Sys.sleep(0.02)
+  expect_refused(gknn(x, 4, BPPARAM = workers), "`BPPARAM` is a cluster without connected workers",
+                 by = "gknn")
+})
+
 test_that("shares are of about equal cost", {
   set.seed(1)
   costs <- rexp(200)^2
