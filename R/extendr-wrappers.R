@@ -235,6 +235,40 @@ job_ghclust_points <- function(x, method, members, single, metric, min_points, d
 #' @noRd
 job_gkmeans <- function(x, centers, uniforms, iterations, extended, device) .Call(wrap__job_gkmeans, x, centers, uniforms, iterations, extended, device)
 
+#' Starts to draw initial centers, on the CPU.
+#' @param x as in job_gkmeans().
+#' @param uniforms doubles from 0 to 1, a random number for each center.
+#' @param threads integer, the number of threads.
+#' @return External pointer to the job. Its value is a matrix of centers, in rows.
+#' @noRd
+job_gkmeans_draw <- function(x, uniforms, threads) .Call(wrap__job_gkmeans_draw, x, uniforms, threads)
+
+#' Starts to find the nearest center of each observation, for an iteration of k-means.
+#' @param x as in job_gkmeans(), at least as many observations as centers.
+#' @param centers double matrix with the columns of x.
+#' @param device as in job_gmhclust().
+#' @return External pointer to the job. Its value is the numbers of the nearest centers.
+#' @noRd
+job_gkmeans_assign <- function(x, centers, device) .Call(wrap__job_gkmeans_assign, x, centers, device)
+
+#' Starts to move centers to the means of their clusters, on the CPU.
+#' @param x as in job_gkmeans().
+#' @param cluster integers, the number of the cluster of each observation.
+#' @param centers double matrix with the columns of x.
+#' @param threads integer, the number of threads.
+#' @return External pointer to the job. Its value is the matrix of centers.
+#' @noRd
+job_gkmeans_move <- function(x, cluster, centers, threads) .Call(wrap__job_gkmeans_move, x, cluster, centers, threads)
+
+#' Starts to describe the result of iterations by job_gkmeans_assign() and job_gkmeans_move().
+#' @param x,cluster,centers as in job_gkmeans_move().
+#' @param iterations integer, the number of iterations.
+#' @param extended as in job_gkmeans().
+#' @param threads integer, the number of threads.
+#' @return As job_gkmeans().
+#' @noRd
+job_gkmeans_result <- function(x, cluster, centers, iterations, extended, threads) .Call(wrap__job_gkmeans_result, x, cluster, centers, iterations, extended, threads)
+
 #' Starts to cut a tree into clusters.
 #' @param merge integer matrix, component `merge` of a valid hclust object.
 #' @param k integers: the number of clusters of each cut.

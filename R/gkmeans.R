@@ -19,6 +19,9 @@
 #' @param memory `NULL`, or the memory that the call may take besides `x`: a number of bytes, or a
 #'   text such as `"8 GB"`. Of data that are read in blocks, it decides whether their values are in
 #'   memory; see *Data that need not fit*.
+#' @param BPPARAM `NULL`, or workers that share the comparisons with centers, here or on other
+#'   machines, as in [gknn()]; see *Over several processes or machines*. The result is the same, bit
+#'   for bit.
 #'
 #' @details
 #' An iteration assigns every observation to its nearest center; ties go to the center with the
@@ -41,7 +44,8 @@
 #' bound on the distances from all other centers. Both bounds are updated as the centers move. If
 #' they prove that its assignment does not change, the observation is skipped (Hamerly 2010). The
 #' slower the centers move, the more observations are skipped. Draws of initial centers skip
-#' observations by the triangle inequality and by distances along the first principal axes.
+#' observations by distances along the first principal axes: those of up to 24 columns in groups,
+#' the leaves of a k-d tree (Bentley 1975); those of more columns also by the triangle inequality.
 #'
 #' A GPU draws the initial centers, compares all observations with all centers in the same two
 #' steps, without skipping any, and moves the centers. With many centers, a GPU with the tensor
@@ -73,6 +77,17 @@
 #'
 #' With `init = "random"` and `nstart` above 1, R reads all values to find distinct ones.
 #'
+#' @section Over several processes or machines:
+#' In each iteration, every worker of `BPPARAM` compares an equal share of the rows with all
+#' centers. It keeps these rows until the call ends; of files and of an `HDF5Array`, each worker is
+#' told where they are, and reads its rows. This process draws the initial centers, holds a copy of
+#' the values, in memory or in a scratch file, and moves the centers to their means. So workers pay
+#' on other machines, with many centers and iterations; one process already has threads for all
+#' cores. Jobs of `BatchtoolsParam()` start anew for each iteration. No progress bar is drawn for
+#' workers.
+#'
+#' @inheritSection gmhclust Workers
+#'
 #' @section Warnings:
 #' A condition of class `gmhclust_warning_convergence` if the algorithm did not converge in
 #' `iter.max` iterations, and of class `gmhclust_warning_empty` if clusters are empty.
@@ -95,6 +110,9 @@
 #' }
 #'
 #' @references
+#' Bentley JL (1975). Multidimensional binary search trees used for associative searching.
+#' *Communications of the ACM* 18(9), 509-517. \doi{10.1145/361002.361007}
+#'
 #' Lloyd SP (1982). Least squares quantization in PCM. *IEEE Transactions on Information Theory*
 #' 28(2), 129-137. \doi{10.1109/TIT.1982.1056489}
 #'
@@ -123,8 +141,10 @@ gkmeans <- function(x,
                     devices = getOption("gmhclust.devices"),
                     memory = getOption("gmhclust.memory"),
                     progress = getOption("gmhclust.progress", interactive()),
+                    BPPARAM = NULL, # nolint: object_name_linter.
                     ...) {
   call <- match.call()
+  workers <- check_workers(BPPARAM, "BPPARAM", call)
   options <- list(
     iterations = check_count(iter.max, .Machine$integer.max - 1, "iter.max", call),
     device = check_device(backend, threads, devices, call),
@@ -132,8 +152,15 @@ gkmeans <- function(x,
     memory = check_budget_size(memory, call)
   )
   reading <- c(options["memory"], options["progress"], threads = options$device$threads)
-  x <- as_stored_observations(x, "x", kmeans_bytes, reading, call, ...)
+  source <- as_data(x, "x", call, ...)
+  x <- as_stored_observations(source, "x", kmeans_bytes, reading, call)
   on.exit(release_rows(x))
+  if (!is.null(workers)) {
+    device <- check_device(backend, threads, devices, call, workers)
+    if (!is_stored(x)) x <- store_matrix(x, with_local_threads(options$device)$threads, call)
+    options$share <- share_of_workers(source, x, workers, device, call)
+    on.exit(options$share$end(), add = TRUE)
+  }
   nstart <- check_count(nstart, .Machine$integer.max, "nstart", call)
   init <- check_choice(init, c("kmeans++", "random"), "init", call)
   if (length(centers) == 1) {
@@ -195,6 +222,9 @@ kmeans_labels <- function(x, k, options, arg, call) {
 # `uniforms`. `squares` says whether to add up the squares of x about the means of its columns, too:
 # bit for bit as stats::kmeans(), whose formula is sum(scale(x, scale = FALSE)^2).
 lloyd <- function(x, centers, uniforms, options, call, squares = FALSE) {
+  if (!is.null(options$share)) {
+    return(lloyd_by_workers(x, centers, uniforms, options, call, squares))
+  }
   extended <- if (squares) capabilities("long.double")[[1]]
   run_job(
     job_gkmeans(

@@ -58,6 +58,14 @@ store_rows <- function(x, arg, need, options, call) {
   new_stored_rows(handle, dim(x), dimnames(x), folder)
 }
 
+# A matrix as stored rows in memory, for several jobs: each would copy a matrix.
+store_matrix <- function(x, threads, call = NULL) {
+  handle <- run_job(job_stored_begin(nrow(x), ncol(x), NULL), FALSE, reading_rows, call)
+  run_job(job_stored_append(handle, x, threads), FALSE, reading_rows, call)
+  run_job(job_stored_end(handle), FALSE, reading_rows, call)
+  new_stored_rows(handle, dim(x), dimnames(x), NULL)
+}
+
 reading_rows <- "Reading observations"
 
 # Maximum number of values in a block that is handed over, 32 MB: few, since reading takes a few

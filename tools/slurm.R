@@ -103,6 +103,11 @@ test_workers <- function(x) {
   check("gmhclust() has one tree", identical(unclass(tree)[parts], unclass(alone)[parts]))
   check("gneighbours() has one result",
         identical(gneighbours(x, 0.5, BPPARAM = on_slurm()), gneighbours(x, 0.5)))
+  fit <- function(workers) {
+    set.seed(1)
+    suppressWarnings(gkmeans(x, 20, iter.max = 2, BPPARAM = workers))
+  }
+  check("gkmeans() has one result", identical(fit(on_slurm()), fit(NULL)))
 }
 
 test_killed_worker <- function(x, expected) {

@@ -159,10 +159,8 @@ if (settings$worker) {
   cat("RESULT\t", value$seconds, "\t", value$result, "\n", sep = "")
 } else {
   folder <- settings$folder
-  if (is.null(folder)) {
-    folder <- tempfile("blocks")
-    dir.create(folder)
-  }
+  if (is.null(folder)) folder <- tempfile("blocks")
+  dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   table <- NULL
   machine <- machine_columns(settings)
   print_machine(machine)

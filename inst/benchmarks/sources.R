@@ -60,7 +60,11 @@ scripts <- list(
     about = "seconds of every function on data with ties, beside normal data",
     parts = c("mahalanobis", "linkage", "distances", "neighbours", "kmeans")
   ),
-  trees = list(about = "seconds of functions for trees", parts = "trees")
+  trees = list(about = "seconds of functions for trees", parts = "trees"),
+  workers = list(
+    about = "seconds of one and two workers",
+    parts = c("mahalanobis", "neighbours", "kmeans")
+  )
 )
 
 # The files of Rust in folders, without those of tests and of definitions that only tests use.

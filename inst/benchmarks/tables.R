@@ -299,6 +299,26 @@ preparation_table <- function(results) {
   )
 }
 
+# The functions of the rows of workers.R.
+worker_calls <- c(
+  kmeans = "`gkmeans`, 1,000 given centers, 10 iterations",
+  drawn = "`gkmeans`, 1,000 drawn centers",
+  knn = "`gknn`, k = 20", tree = "`gmhclust`, 100 apriori clusters"
+)
+
+workers_table <- function(results) {
+  rows <- newest(results, "workers")
+  of_call <- function(call) seconds_in_words(rows$seconds[rows$call == call])
+  alone <- rows[rows$call == rows$call[1], ]
+  calls <- unique(rows$call)
+  shown <- c(list(data = alone$data, call = worker_calls[alone$row]),
+             structure(lapply(calls, of_call), names = calls))
+  structure(
+    data.frame(shown, check.names = FALSE, row.names = NULL),
+    caption = paste0("Seconds, medians, each process with one thread: ", measured_on(rows), ".")
+  )
+}
+
 # ---- documents ----------------------------------------------------------------------------------
 
 # The tables of documents, by the name in their markers: <!-- table: NAME -->.
@@ -309,7 +329,8 @@ tables <- list(
   growth = growth_table,
   peers = peers_table,
   populations = populations_table,
-  preparation = preparation_table
+  preparation = preparation_table,
+  workers = workers_table
 )
 
 # Lines of Markdown; numbers and times stand to the right.

@@ -14,7 +14,7 @@ replaced <- list(
   gcutree = "h", # of cutree() in stats
   gdist = "method", # of dist()
   ghclust = "method", # of hclust()
-  gkmeans = "iter.max", # of kmeans()
+  gkmeans = c("iter.max", "BPPARAM"), # of kmeans(), and BiocParallel
   gknn = c("get.distance", "BPPARAM"), # of findKNN() in BiocNeighbors
   gneighbours = c("get.distance", "BPPARAM"),
   gmhclust = "BPPARAM" # BiocParallel

@@ -1,16 +1,17 @@
 //! gkmeans(): k-means.
 
 use extendr_api::prelude::*;
-use gmhclust_core::kmeans::{self, KMeans, Start};
-use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_core::kmeans::{self, Assigned, KMeans, Start};
+use gmhclust_core::{matrix, memory, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
+use ndarray::Array2;
 
 use crate::data::{Data, Rows};
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
-use crate::{device, squares, vector};
+use crate::{arguments, device, squares, vector};
 
 /// Starts a k-means clustering.
 /// @param x double matrix of finite values, observations in rows; or stored observations, as of
@@ -36,17 +37,12 @@ fn job_gkmeans(
     let prepare = |data: &Data| {
         let (n, columns) = data.dim()?;
         let choice = device::choice(&device)?;
-        // A copy, and the result; the device checks its own memory.
-        let bytes = n * (data.bytes_per_value() * columns + 40);
-        plan("the observations and their clusters need", bytes as f64)?;
+        // The device checks its own memory.
+        plan_observations(data)?;
         let extended = extended.as_bool();
         let iterations = usize::try_from(iterations).unwrap_or(1);
         let uniforms = Values::<f64>::of(&uniforms, "uniforms")?.to_vec();
         let centers = Values::of_optional(&centers, "centers")?;
-        let copied = |centers: &Values<f64>| {
-            let centers = centers.matrix("centers")?;
-            matrix::stacked(&[centers], centers.ncols())
-        };
         let centers = centers.as_ref().map(copied).transpose()?;
         Ok(move |monitor: &Monitor, rows: Rows| {
             let start = match &centers {
@@ -75,6 +71,143 @@ fn job_gkmeans(
     Job::start_on(x, prepare, partition_to_r).into_r()
 }
 
+/// Starts to draw initial centers, on the CPU.
+/// @param x as in job_gkmeans().
+/// @param uniforms doubles from 0 to 1, a random number for each center.
+/// @param threads integer, the number of threads.
+/// @return External pointer to the job. Its value is a matrix of centers, in rows.
+/// @noRd
+#[extendr]
+fn job_gkmeans_draw(x: Robj, uniforms: Robj, threads: i32) -> Robj {
+    let prepare = |data: &Data| {
+        plan_observations(data)?;
+        let cpu = arguments::cpu(threads)?;
+        let uniforms = Values::<f64>::of(&uniforms, "uniforms")?.to_vec();
+        Ok(move |monitor: &Monitor, rows: Rows| {
+            kmeans::draw(&*rows.observations(&cpu)?, &uniforms, &cpu, monitor)
+        })
+    };
+    Job::start_on(x, prepare, centers_to_r).into_r()
+}
+
+/// Starts to find the nearest center of each observation, for an iteration of k-means.
+/// @param x as in job_gkmeans(), at least as many observations as centers.
+/// @param centers double matrix with the columns of x.
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job. Its value is the numbers of the nearest centers.
+/// @noRd
+#[extendr]
+fn job_gkmeans_assign(x: Robj, centers: Robj, device: List) -> Robj {
+    let prepare = |data: &Data| {
+        plan_observations(data)?;
+        let (n, columns) = data.dim()?;
+        let choice = device::choice(&device)?;
+        let centers = copied(&Values::of(&centers, "centers")?)?;
+        Ok(move |monitor: &Monitor, rows: Rows| {
+            let workload = Workload::kmeans(n, &Start::Centers(centers.view()), 1, columns);
+            let engine = Engine::new(&choice, &workload)?;
+            let x = rows.observations(engine.cpu())?;
+            engine.run(monitor, |on| {
+                kmeans::assign(&x, centers.view(), on, monitor)
+            })
+        })
+    };
+    Job::start_on(x, prepare, clusters_to_r).into_r()
+}
+
+/// Starts to move centers to the means of their clusters, on the CPU.
+/// @param x as in job_gkmeans().
+/// @param cluster integers, the number of the cluster of each observation.
+/// @param centers double matrix with the columns of x.
+/// @param threads integer, the number of threads.
+/// @return External pointer to the job. Its value is the matrix of centers.
+/// @noRd
+#[extendr]
+fn job_gkmeans_move(x: Robj, cluster: Robj, centers: Robj, threads: i32) -> Robj {
+    let prepare = |data: &Data| {
+        plan_observations(data)?;
+        let cpu = arguments::cpu(threads)?;
+        let cluster = clusters_of(&cluster)?;
+        let centers = copied(&Values::of(&centers, "centers")?)?;
+        Ok(move |_: &Monitor, rows: Rows| {
+            kmeans::moved(&*rows.observations(&cpu)?, &cluster, centers, &cpu)
+        })
+    };
+    Job::start_on(x, prepare, centers_to_r).into_r()
+}
+
+/// Starts to describe the result of iterations by job_gkmeans_assign() and job_gkmeans_move().
+/// @param x,cluster,centers as in job_gkmeans_move().
+/// @param iterations integer, the number of iterations.
+/// @param extended as in job_gkmeans().
+/// @param threads integer, the number of threads.
+/// @return As job_gkmeans().
+/// @noRd
+#[extendr]
+fn job_gkmeans_result(
+    x: Robj,
+    cluster: Robj,
+    centers: Robj,
+    iterations: i32,
+    extended: Robj,
+    threads: i32,
+) -> Robj {
+    let prepare = |data: &Data| {
+        plan_observations(data)?;
+        let cpu = arguments::cpu(threads)?;
+        let extended = extended.as_bool();
+        let assigned = Assigned {
+            cluster: clusters_of(&cluster)?,
+            centers: copied(&Values::of(&centers, "centers")?)?,
+            iterations: usize::try_from(iterations).unwrap_or(1),
+        };
+        Ok(move |_: &Monitor, rows: Rows| {
+            let work = || KMeans::of(&*rows.observations(&cpu)?, assigned, &cpu);
+            Ok(match extended {
+                Some(extended) => {
+                    let (partition, squares) =
+                        squares::with_squares_about_means(rows, extended, &cpu, work)?;
+                    (partition, Some(squares))
+                }
+                None => (work()?, None),
+            })
+        })
+    };
+    Job::start_on(x, prepare, partition_to_r).into_r()
+}
+
+/// Plans the memory of a copy of the observations, and of the result.
+fn plan_observations(data: &Data) -> CoreResult<()> {
+    let (n, columns) = data.dim()?;
+    let bytes = n * (data.bytes_per_value() * columns + 40);
+    plan("the observations and their clusters need", bytes as f64)
+}
+
+fn copied(centers: &Values<f64>) -> CoreResult<Array2<f64>> {
+    let centers = centers.matrix("centers")?;
+    matrix::stacked(&[centers], centers.ncols())
+}
+
+/// Numbers of clusters, which R numbers from 1.
+fn clusters_of(cluster: &Robj) -> CoreResult<Vec<u32>> {
+    let cluster = Values::<i32>::of(cluster, "cluster")?;
+    let number = |&cluster: &i32| u32::try_from(cluster.wrapping_sub(1)).unwrap_or(u32::MAX);
+    memory::collected(
+        "the clusters of the observations need",
+        cluster.iter().map(number),
+    )
+}
+
+fn clusters_to_r(cluster: Vec<u32>) -> CoreResult<Robj> {
+    vector::integers(cluster.into_iter().map(|cluster| r_integer(cluster) + 1))
+}
+
+fn centers_to_r(centers: Array2<f64>) -> CoreResult<Robj> {
+    let (k, p) = centers.dim();
+    let columns = vector::doubles(centers.t().iter().copied())?;
+    vector::with_dimensions(columns, k, p)
+}
+
 /// Clusters are numbered from 1. The matrix of centers has a row for each cluster.
 fn partition_to_r((partition, squares): (KMeans, Option<f64>)) -> CoreResult<Robj> {
     let KMeans {
@@ -84,15 +217,9 @@ fn partition_to_r((partition, squares): (KMeans, Option<f64>)) -> CoreResult<Rob
         within,
         iterations,
     } = partition;
-    let (k, p) = centers.dim();
-    let number = |cluster: u32| r_integer(cluster) + 1;
-    let columns = vector::doubles(centers.t().iter().copied())?;
     rvalue::list([
-        (
-            "cluster",
-            vector::integers(cluster.into_iter().map(number))?,
-        ),
-        ("centers", vector::with_dimensions(columns, k, p)?),
+        ("cluster", clusters_to_r(cluster)?),
+        ("centers", centers_to_r(centers)?),
         ("sizes", vector::integers(sizes.into_iter().map(r_integer))?),
         ("within", vector::doubles(within.into_iter())?),
         ("iterations", vector::integer(r_integer(iterations))?),
@@ -103,4 +230,8 @@ fn partition_to_r((partition, squares): (KMeans, Option<f64>)) -> CoreResult<Rob
 extendr_module! {
     mod gkmeans;
     fn job_gkmeans;
+    fn job_gkmeans_draw;
+    fn job_gkmeans_assign;
+    fn job_gkmeans_move;
+    fn job_gkmeans_result;
 }

@@ -1,12 +1,14 @@
 //! k-means clustering of observations.
 
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
 use super::device::{Assigned, KMeansDevice, Start};
 use super::frame::Frame;
-use super::members::members_in_blocks;
+use super::members::{means, members_in_blocks};
+use super::seed::seed;
 use super::CLUSTERS;
+use crate::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::magnitude::check_magnitude;
 use crate::matrix::RowSlices;
@@ -50,6 +52,23 @@ pub fn cluster(
     device: &(impl KMeansDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<KMeans> {
+    let cpu = device.cpu();
+    let frame = checked_frame(x, &start, cpu)?;
+    // No observation leaves the only cluster, so a second iteration would repeat the first.
+    let only_one = start.centers() == 1;
+    let most = if only_one { 1 } else { iterations };
+    let mut assigned = device.iterate(x, start, most, &frame, monitor)?;
+    if only_one {
+        assigned.iterations = 1;
+    }
+    cpu.install(|| KMeans::new(x, assigned))
+}
+
+/// The frame for `x` and the first centers.
+///
+/// # Errors
+/// `Error::Input` if they do not fit, or if squares overflow.
+fn checked_frame(x: &Observations, start: &Start, cpu: &Cpu) -> Result<Frame> {
     let (n, p) = x.dim();
     let (k, columns) = match start {
         Start::Centers(centers) => centers.dim(),
@@ -61,19 +80,81 @@ pub fn cluster(
              column(s)"
         )));
     }
-    let cpu = device.cpu();
     check_magnitude(x.largest())?;
-    let frame = cpu.install(|| Frame::new(x, x.largest().max(start.largest())));
-    // No observation leaves the only cluster, so a second iteration would repeat the first.
-    let most = if k == 1 { 1 } else { iterations };
-    let mut assigned = device.iterate(x, start, most, &frame, monitor)?;
-    if k == 1 {
-        assigned.iterations = 1;
+    Ok(cpu.install(|| Frame::new(x, x.largest().max(start.largest()))))
+}
+
+/// The centers that [`cluster()`] draws with these numbers from 0 to 1, in rows.
+///
+/// # Errors
+/// As [`cluster()`].
+pub fn draw(
+    x: &Observations,
+    uniforms: &[f64],
+    cpu: &Cpu,
+    monitor: &Monitor,
+) -> Result<Array2<f64>> {
+    let frame = checked_frame(x, &Start::Draws(uniforms), cpu)?;
+    cpu.install(|| seed(x, frame.unit, uniforms, monitor))
+}
+
+/// The number of the nearest center, from 0, of each row of `x`, as the first iteration of
+/// [`cluster()`] finds it. `x` may be a part of the observations that are clustered.
+///
+/// # Errors
+/// As [`cluster()`].
+pub fn assign(
+    x: &Observations,
+    centers: ArrayView2<f64>,
+    device: &(impl KMeansDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Vec<u32>> {
+    let start = Start::Centers(centers);
+    let frame = checked_frame(x, &start, device.cpu())?;
+    Ok(device.iterate(x, start, 1, &frame, monitor)?.cluster)
+}
+
+/// The means of clusters, given the number of the cluster of each row of `x`; a center of a cluster
+/// without members stays where it was. As an iteration of [`cluster()`] moves `centers`.
+///
+/// # Errors
+/// `Error::Input` if the sizes do not fit, or if there is no such cluster; `Error::Memory`.
+pub fn moved(
+    x: &Observations,
+    cluster: &[u32],
+    mut centers: Array2<f64>,
+    cpu: &Cpu,
+) -> Result<Array2<f64>> {
+    check_clusters(x, cluster, &centers)?;
+    let (means, sizes) = cpu.install(|| means(x, centers.nrows(), |i| cluster[i]))?;
+    let rows = centers.rows_mut().into_iter().zip(means.rows());
+    for ((mut center, mean), _) in rows.zip(sizes).filter(|(_, size)| *size > 0) {
+        center.assign(&mean);
     }
-    cpu.install(|| KMeans::new(x, assigned))
+    Ok(centers)
+}
+
+fn check_clusters(x: &Observations, cluster: &[u32], centers: &Array2<f64>) -> Result<()> {
+    let (k, p) = centers.dim();
+    let fit = cluster.len() == x.nrows() && p == x.ncols();
+    if fit && cluster.iter().all(|&number| (number as usize) < k) {
+        return Ok(());
+    }
+    Err(Error::Input(
+        "the clusters do not fit the observations".into(),
+    ))
 }
 
 impl KMeans {
+    /// The result of iterations that were done elsewhere, by [`assign`] and [`moved`].
+    ///
+    /// # Errors
+    /// As [`moved`].
+    pub fn of(x: &Observations, assigned: Assigned, cpu: &Cpu) -> Result<Self> {
+        check_clusters(x, &assigned.cluster, &assigned.centers)?;
+        cpu.install(|| Self::new(x, assigned))
+    }
+
     /// The result, given the result of the iterations.
     fn new(x: &Observations, assigned: Assigned) -> Result<Self> {
         let Assigned {

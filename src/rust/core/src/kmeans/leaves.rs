@@ -1,16 +1,15 @@
-//! The leaves of a k-d tree (Bentley, Communications of the ACM 18, 1975, doi:10.1145/361002.361007)
-//! of observations, for draws of centers: most leaves are far from a new center, so that a few
-//! comparisons with boxes spare those with their observations.
+//! The leaves of a k-d tree of observations, for draws of centers: most leaves are far from a new
+//! center, so that a few comparisons with boxes spare those with their observations (Bentley,
+//! Communications of the ACM 18, 1975, doi:10.1145/361002.361007).
 //!
-//! The tree is of projections to a few directions, in single precision. Boxes are compared by the
-//! operations by which projections are compared, in the same order; rounding keeps the order of
-//! numbers, so a box excludes only what its projections exclude.
+//! The tree is of projections to a few directions, in single precision ([`Region`]).
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::directions::{Directions, Projected, DIRECTIONS, ITERATIONS, SAMPLE, SLACK};
+use super::directions::{Directions, Projected, DIRECTIONS, ITERATIONS, SAMPLE};
 use super::margin::Margin;
+use super::region::{may_be_nearer, projections_tell_most, Region};
 use super::CLUSTERS;
 use crate::error::Result;
 use crate::matrix::RowSlices;
@@ -45,58 +44,6 @@ const ROW: usize = DIRECTIONS + 1;
 
 /// The bits of the fields of an observation.
 type Fields = [u32; FIELDS];
-
-/// A box around the projections of some observations, and the greatest of their
-/// [reaches](Leaves::reach).
-#[derive(Debug, Clone, Copy)]
-struct Region {
-    low: [f32; DIRECTIONS],
-    high: [f32; DIRECTIONS],
-    reach: f32,
-}
-
-impl Region {
-    const EMPTY: Self = Self {
-        low: [f32::INFINITY; DIRECTIONS],
-        high: [f32::NEG_INFINITY; DIRECTIONS],
-        reach: 0.0,
-    };
-
-    /// The region of both.
-    fn and(mut self, other: &Self) -> Self {
-        for k in 0..DIRECTIONS {
-            self.low[k] = self.low[k].min(other.low[k]);
-            self.high[k] = self.high[k].max(other.high[k]);
-        }
-        self.reach = self.reach.max(other.reach);
-        self
-    }
-
-    /// Whether an observation of the region may be nearer to this center than to all before.
-    fn is_open(&self, center: &Projected) -> bool {
-        let mut square = 0.0;
-        for ((&low, &high), &at) in self.low.iter().zip(&self.high).zip(&center.coordinates) {
-            let difference = (low - at).max(at - high).max(0.0);
-            square += difference * difference;
-        }
-        may_be_nearer(square, self.reach, center.error)
-    }
-}
-
-/// Whether projections tell nearly all of the distances between rows of this many columns. If not,
-/// boxes exclude little, and observations are compared fastest in the order of their rows. Only the
-/// time depends on it.
-pub fn projections_tell_most(columns: usize) -> bool {
-    columns <= 2 * DIRECTIONS
-}
-
-/// Whether an observation may be nearer to a center, given the squared distance of their
-/// projections.
-#[inline(always)]
-fn may_be_nearer(square: f32, reach: f32, error: f32) -> bool {
-    let limit = reach + error;
-    square * (1.0 - SLACK) <= limit * limit
-}
 
 /// All observations, in the order of the leaves.
 pub struct Leaves<'a> {

@@ -7,7 +7,7 @@ use super::device::{Assigned, Start};
 use super::exact::{ExactCenters, TwoLeast};
 use super::frame::Frame;
 use super::margin::{square, Bounds, Margin};
-use super::members::{members_in_blocks, OBSERVATIONS_AT_A_TIME};
+use super::members::{means, OBSERVATIONS_AT_A_TIME};
 use super::screen::CenterScreen;
 use super::{seed, CLUSTERS};
 use crate::error::Result;
@@ -188,36 +188,18 @@ impl<'a> Lloyd<'a> {
 
     /// Moves every center with members to their mean.
     fn update(&mut self) -> Result<Moves> {
-        let (x, p, margin) = (self.x, self.x.ncols(), self.margin);
+        let (p, margin) = (self.x.ncols(), self.margin);
         let assignments = &self.assignments;
-        let mut means = matrix::zeros(self.k, p)?;
-        let means = means.as_slice_mut().expect(STANDARD_LAYOUT);
-        let mut sizes = memory::filled(CLUSTERS, self.k, 0)?;
-        members_in_blocks(
-            x.dim(),
-            self.k,
-            |i| assignments[i].cluster,
-            |members| {
-                let clusters = means.par_chunks_mut(p).zip(&mut sizes).enumerate();
-                clusters
-                    .with_min_len(members.clusters_at_a_time())
-                    .for_each(|(c, (sums, size))| {
-                        let members = members.of(c);
-                        *size += members.len();
-                        for &i in members {
-                            let row = x.row_slice(i as usize);
-                            sums.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
-                        }
-                    });
-            },
-        )?;
+        let (means, sizes) = means(self.x, self.k, |i| assignments[i].cluster)?;
         let centers = self.centers.as_slice_mut().expect(STANDARD_LAYOUT);
-        let moved = centers.chunks_mut(p).zip(means.chunks_mut(p)).zip(sizes);
+        let moved = centers
+            .chunks_mut(p)
+            .zip(means.values().chunks(p))
+            .zip(sizes);
         let moved = moved.map(|((center, mean), size)| {
             if size == 0 {
                 return 0.0;
             }
-            mean.iter_mut().for_each(|sum| *sum /= size as f64);
             let moved = margin.above(square(center, mean).sqrt());
             center.copy_from_slice(mean);
             moved

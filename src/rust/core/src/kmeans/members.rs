@@ -3,11 +3,14 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::CLUSTERS;
 use crate::error::Result;
+use crate::matrix::{self, RowSlices, STANDARD_LAYOUT};
 use crate::memory;
+use crate::observations::Observations;
 
 /// Smallest number of observations that a thread groups: enough work for a task.
 const FEWEST_OBSERVATIONS: usize = 1 << 14;
@@ -39,6 +42,41 @@ pub fn members_in_blocks(
         visit(&KMeansMembers::new(block, k, &cluster)?);
     }
     Ok(())
+}
+
+/// The means of clusters, in rows, and their sizes; zeros for a cluster without members. Sums are
+/// in the order of the observations. Works on the threads of the calling pool.
+///
+/// # Errors
+/// `Error::Memory` if there is not enough memory.
+pub fn means(
+    x: &Observations,
+    k: usize,
+    cluster: impl Fn(usize) -> u32 + Sync,
+) -> Result<(Array2<f64>, Vec<usize>)> {
+    let p = x.ncols();
+    let mut means = matrix::zeros(k, p)?;
+    let sums = means.as_slice_mut().expect(STANDARD_LAYOUT);
+    let mut sizes = memory::filled(CLUSTERS, k, 0)?;
+    members_in_blocks(x.dim(), k, cluster, |members| {
+        let clusters = sums.par_chunks_mut(p).zip(&mut sizes).enumerate();
+        clusters
+            .with_min_len(members.clusters_at_a_time())
+            .for_each(|(c, (sums, size))| {
+                let members = members.of(c);
+                *size += members.len();
+                for &i in members {
+                    let row = x.row_slice(i as usize);
+                    sums.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
+                }
+            });
+    })?;
+    for (sums, &size) in sums.chunks_mut(p).zip(&sizes) {
+        if size > 0 {
+            sums.iter_mut().for_each(|sum| *sum /= size as f64);
+        }
+    }
+    Ok((means, sizes))
 }
 
 /// The members of clusters among a range of observations, in compressed sparse row layout.

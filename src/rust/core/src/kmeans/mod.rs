@@ -25,12 +25,13 @@ mod leaves;
 mod lloyd;
 pub mod margin;
 mod members;
+mod region;
 mod screen;
 pub mod seed;
 #[cfg(test)]
 mod tests;
 
-pub use cluster::{cluster, KMeans};
+pub use cluster::{assign, cluster, draw, moved, KMeans};
 pub use device::{Assigned, KMeansDevice, Start};
 
 /// Number of values per chunk of a sum of weights ([`seed`]), here and in kernels/kmeans.cu.

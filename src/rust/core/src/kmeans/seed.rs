@@ -7,8 +7,9 @@
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use super::leaves::{projections_tell_most, Leaves, Nearer};
+use super::leaves::{Leaves, Nearer};
 use super::margin::{square, Margin};
+use super::region::projections_tell_most;
 use super::CHUNK;
 use crate::error::{Error, Result};
 use crate::matrix::{self, RowSlices};

@@ -1,0 +1,120 @@
+# k-means whose comparisons of observations with centers are shared by workers. Centers are drawn,
+# and moved to the means of their clusters, in this process, in the order of the rows: so the result
+# has the bits of one process, whatever the number of workers.
+
+# As lloyd(), with the workers of options$share, see share_of_workers().
+lloyd_by_workers <- function(x, centers, uniforms, options, call, squares) {
+  data <- job_data(x)
+  threads <- with_local_threads(options$device)$threads
+  if (is.null(centers)) {
+    centers <- run_job(
+      job_gkmeans_draw(data, as.double(uniforms), threads), options$progress, "Drawing centers",
+      call
+    )
+  }
+  most <- if (nrow(centers) == 1) 1L else options$iterations
+  cluster <- NULL
+  iterations <- if (nrow(centers) == 1) 1L else most + 1L
+  for (i in seq_len(most)) {
+    before <- cluster
+    cluster <- options$share$assign(centers, call)
+    if (identical(cluster, before)) {
+      iterations <- i
+      break
+    }
+    centers <- run_job(
+      job_gkmeans_move(data, cluster, centers, threads), FALSE, "Clustering", call
+    )
+  }
+  extended <- if (squares) capabilities("long.double")[[1]]
+  run_job(
+    job_gkmeans_result(data, cluster, centers, iterations, extended, threads), FALSE, "Clustering",
+    call
+  )
+}
+
+# The share of work of each of several workers, which keep their rows from one iteration to the
+# next. `source` is the user's data: a matrix, of which each worker is sent its rows, or data that
+# are read in blocks, of which each worker reads its rows. Returns a list of two functions:
+# assign(centers, call), the number of the nearest center of each row, and end(), to be called last.
+share_of_workers <- function(source, x, workers, device, call) {
+  id <- basename(tempfile("rows"))
+  started <- start_workers(workers)
+  reads <- is_in_blocks(source)
+  # Whether rows are sent: always, if workers turn out not to keep them. They may be new ones for
+  # each call, or change their tasks.
+  sends <- "first"
+  task <- function(rows, with_rows) {
+    list(id = id, rows = rows,
+         x = if (with_rows) if (reads) source else x[seq(rows[1], rows[2]), , drop = FALSE])
+  }
+  assign_rows <- function(parts, centers, with_rows, call) {
+    run_tasks(
+      lapply(parts, task, with_rows), "assign_share",
+      list(centers = centers, device = device, packages = packages_of_rows(source)), workers,
+      name = function(task) describe_rows(task$rows, "x"), what = "Clustering", call = call
+    )
+  }
+  list(
+    assign = function(centers, call) {
+      # No part has fewer rows than there are centers.
+      count <- max(1, min(count_workers(workers), nrow(x) %/% nrow(centers)))
+      ends <- round(seq_len(count) * nrow(x) / count)
+      parts <- Map(c, c(1, ends[-count] + 1), ends)
+      found <- assign_rows(parts, centers, reads || sends != "lacking", call)
+      if (sends == "first") sends <<- "lacking"
+      lacking <- which(vapply(found, is.null, NA))
+      if (length(lacking) > 0) {
+        sends <<- "always"
+        found[lacking] <- assign_rows(parts[lacking], centers, TRUE, call)
+      }
+      unlist(found)
+    },
+    end = function() {
+      if (started) return(BiocParallel::bpstop(workers))
+      # Jobs of a cluster have ended.
+      if (!is_cluster(workers) && !inherits(workers, lasting_workers)) return(invisible())
+      try(silent = TRUE, run_tasks(
+        vector("list", count_workers(workers)), "forget_rows", NULL, workers,
+        name = function(task) "", what = "Clustering", call = NULL
+      ))
+    }
+  )
+}
+
+# The workers of BiocParallel that last for more than a call, once they are started.
+lasting_workers <- c("SnowParam", "MulticoreParam")
+
+# Starts workers that would otherwise start anew for each call; returns whether it did.
+start_workers <- function(workers) {
+  if (!inherits(workers, lasting_workers) || BiocParallel::bpisup(workers)) return(FALSE)
+  BiocParallel::bpstart(workers)
+  TRUE
+}
+
+# The rows that a worker keeps: their `id`, their numbers `rows`, and `x`, stored rows.
+kept_rows <- new.env(parent = emptyenv())
+
+# On a worker: the numbers of the nearest centers of a task's rows; NULL if it lacks them.
+assign_share <- function(task, shared) {
+  for (package in shared$packages) loadNamespace(package)
+  is_kept <- identical(kept_rows$id, task$id) && identical(kept_rows$rows, task$rows)
+  if (!is_kept) {
+    # The rows of an earlier call go first.
+    forget_rows()
+    if (is.null(task$x)) return(NULL)
+    x <- if (is_in_blocks(task$x)) read_rows(task$x, task$rows) else task$x
+    kept_rows$x <- store_matrix(x, with_local_threads(shared$device)$threads)
+    kept_rows$id <- task$id
+    kept_rows$rows <- task$rows
+  }
+  run_job(
+    job_gkmeans_assign(job_data(kept_rows$x), shared$centers, with_local_threads(shared$device)),
+    FALSE, "Clustering"
+  )
+}
+
+forget_rows <- function(...) {
+  release_rows(kept_rows$x)
+  rm(list = names(kept_rows), envir = kept_rows)
+}

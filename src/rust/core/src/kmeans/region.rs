@@ -1,0 +1,58 @@
+//! Boxes around projections of observations.
+//!
+//! Boxes are compared by the operations by which projections are compared, in the same order;
+//! rounding keeps the order of numbers, so a box excludes only what its projections exclude.
+
+use super::directions::{Projected, DIRECTIONS, SLACK};
+
+/// A box around the projections of some observations, and the greatest of their
+/// [reaches](super::leaves::Leaves).
+#[derive(Debug, Clone, Copy)]
+pub struct Region {
+    pub low: [f32; DIRECTIONS],
+    pub high: [f32; DIRECTIONS],
+    pub reach: f32,
+}
+
+impl Region {
+    pub const EMPTY: Self = Self {
+        low: [f32::INFINITY; DIRECTIONS],
+        high: [f32::NEG_INFINITY; DIRECTIONS],
+        reach: 0.0,
+    };
+
+    /// The region of both.
+    pub fn and(mut self, other: &Self) -> Self {
+        for k in 0..DIRECTIONS {
+            self.low[k] = self.low[k].min(other.low[k]);
+            self.high[k] = self.high[k].max(other.high[k]);
+        }
+        self.reach = self.reach.max(other.reach);
+        self
+    }
+
+    /// Whether an observation of the region may be nearer to this center than to all before.
+    pub fn is_open(&self, center: &Projected) -> bool {
+        let mut square = 0.0;
+        for ((&low, &high), &at) in self.low.iter().zip(&self.high).zip(&center.coordinates) {
+            let difference = (low - at).max(at - high).max(0.0);
+            square += difference * difference;
+        }
+        may_be_nearer(square, self.reach, center.error)
+    }
+}
+
+/// Whether projections tell nearly all of the distances between rows of this many columns. If not,
+/// boxes exclude little, and observations are compared fastest in the order of their rows. Only the
+/// time depends on it.
+pub fn projections_tell_most(columns: usize) -> bool {
+    columns <= 2 * DIRECTIONS
+}
+
+/// Whether an observation may be nearer to a center, given the squared distance of their
+/// projections.
+#[inline(always)]
+pub fn may_be_nearer(square: f32, reach: f32, error: f32) -> bool {
+    let limit = reach + error;
+    square * (1.0 - SLACK) <= limit * limit
+}
