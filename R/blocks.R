@@ -35,7 +35,7 @@ gknn_in_blocks <- function(search, block_rows, output, part, workers, progress, 
     if (is.null(block_rows)) block_rows <- default_block_rows(queries, count_workers(workers))
     left <- split_rows(nrow(queries), block_rows)
   } else {
-    fitting <- function() default_block_rows(queries, count_workers(workers) * part[2])
+    fitting <- function() default_block_rows(queries, as.numeric(count_workers(workers)) * part[2])
     make_output(output, call)
     # Parts are written at the same time.
     if (part[2] == 1) lock <- lock_output(output, call)

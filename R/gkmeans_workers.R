@@ -44,6 +44,7 @@ share_of_workers <- function(source, x, workers, device, call) {
   # Whether rows are sent: always, if workers turn out not to keep them. They may be new ones for
   # each call, or change their tasks.
   sends <- "first"
+  is_working <- FALSE
   task <- function(rows, with_rows) {
     list(id = id, rows = rows,
          x = if (with_rows) if (reads) source else x[seq(rows[1], rows[2]), , drop = FALSE])
@@ -57,21 +58,27 @@ share_of_workers <- function(source, x, workers, device, call) {
   }
   list(
     assign = function(centers, call) {
+      is_working <<- TRUE
       # No part has fewer rows than there are centers.
       count <- max(1, min(count_workers(workers), nrow(x) %/% nrow(centers)))
-      ends <- round(seq_len(count) * nrow(x) / count)
+      ends <- round(as.numeric(seq_len(count)) * nrow(x) / count)
       parts <- Map(c, c(1, ends[-count] + 1), ends)
-      found <- assign_rows(parts, centers, reads || sends != "lacking", call)
+      found <- assign_rows(parts, centers, sends != "lacking", call)
       if (sends == "first") sends <<- "lacking"
       lacking <- which(vapply(found, is.null, NA))
       if (length(lacking) > 0) {
         sends <<- "always"
         found[lacking] <- assign_rows(parts[lacking], centers, TRUE, call)
       }
+      is_working <<- FALSE
       unlist(found)
     },
     end = function() {
+      # Workers may be this process.
+      forget_rows()
       if (started) return(BiocParallel::bpstop(workers))
+      # Workers that were interrupted or lost would not answer, or not at once.
+      if (is_working) return(invisible())
       # Jobs of a cluster have ended.
       if (!is_cluster(workers) && !inherits(workers, lasting_workers)) return(invisible())
       try(silent = TRUE, run_tasks(

@@ -240,10 +240,11 @@ check_output <- function(output, rows, get_distance, call) {
 check_block_part <- function(part, output, call) {
   if (is.null(part)) return(c(1L, 1L))
   needs <- "it must be c(i, n), two whole numbers: part i of n parts, with i from 1 to n"
-  is_whole <- is.numeric(part) && !is.object(part) && length(part) == 2 && !anyNA(part) &&
-    all(part == round(part))
-  if (!is_whole) refuse("part", paste("is", describe(part)), needs, call)
-  if (part[1] < 1 || part[2] < part[1] || part[2] > .Machine$integer.max) {
+  is_pair <- is.numeric(part) && !is.object(part) && length(part) == 2
+  if (!is_pair) refuse("part", paste("is", describe(part)), needs, call)
+  is_sound <- !anyNA(part) && all(part == round(part)) && part[1] >= 1 && part[2] >= part[1] &&
+    part[2] <= .Machine$integer.max
+  if (!is_sound) {
     refuse("part", paste0("is c(", paste(format_number(part), collapse = ", "), ")"), needs, call)
   }
   if (is.null(output)) {

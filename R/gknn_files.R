@@ -368,9 +368,11 @@ delete_incomplete <- function(files, blocks) {
 
 # Stops if a folder without a manifest has files that are not of gknn().
 refuse_other_files <- function(folder, call) {
-  if (file.exists(manifest_of(folder))) return(invisible())
-  refuse_earlier_format(folder, "output", call)
   files <- list.files(folder, all.files = TRUE, no.. = TRUE)
+  # Another process may make the manifest at this moment.
+  manifest <- manifest_of(folder)
+  if (basename(manifest) %in% files || file.exists(manifest)) return(invisible())
+  refuse_earlier_format(folder, "output", call)
   if (!all(files == "gmhclust.lock" | grepl(incomplete_files, files))) {
     refuse("output", "is a folder of other files", "it must be new, empty, or from gknn()", call)
   }

@@ -219,7 +219,7 @@ peers_table <- function(results) {
   )
   table <- table[!is.na(table$seconds), ]
   later <- vapply(split(table$cold - table$seconds, sub(" .*", "", table$package)), function(more) {
-    paste(two_digits(range(more)), collapse = " to ")
+    paste(two_digits(range(pmax(more, 0))), collapse = " to ")
   }, "")
   structure(shown, caption = sprintf(
     "Seconds, medians, with %s and %d threads: %s; %s. First calls, not shown, took %s s longer.",

@@ -70,7 +70,7 @@ test_that("workers of BiocParallel do, too, started or not, and forks", {
   same_fit(cells, forks(), 10)
 })
 
-test_that("an error on a worker names its rows, and its rows are let go", {
+test_that("an error on a worker names its rows", {
   workers <- cluster_of(2)
   on.exit(parallel::stopCluster(workers))
   values <- unname(as.matrix(some_cells(200)))

@@ -93,8 +93,9 @@ test_that("wrong parts are refused", {
   }
   refused("a", "`part` is \"a\"; it must be c(i, n)")
   refused(1, "`part` is 1;")
-  refused(c(1, NA), "`part` is a numeric vector of length 2")
-  refused(c(1.5, 2), "`part` is a numeric vector of length 2")
+  refused(c(1, NA), "`part` is c(1, NA);")
+  refused(c(1.5, 2), "`part` is c(1.5, 2.0);")
+  refused(1:3, "`part` is a numeric vector of length 3")
   refused(c(0, 2), "`part` is c(0, 2);")
   refused(c(3, 2), "`part` is c(3, 2);")
   refused(c(1, 1e10), "`part` is c(1, 10000000000);")

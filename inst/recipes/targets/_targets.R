@@ -13,8 +13,9 @@ tar_option_set(
 list(
   tar_target(k, 15),
 
-  # targets notices new and changed files.
-  tar_target(cells, list.files("cells", "[.]fcs$", full.names = TRUE), format = "file"),
+  # Looked at each time, so that new and changed files are noticed.
+  tar_target(cells, list.files("cells", "[.]fcs$", full.names = TRUE), format = "file",
+             cue = tar_cue("always")),
 
   # Other cells or another k need another folder for the result, so its name has their checksum.
   tar_target(folder, paste0("neighbours-", rlang::hash(list(tools::md5sum(cells), k)))),

@@ -123,7 +123,28 @@ impl<'a> Leaves<'a> {
         })
     }
 
-    /// Adds a row of `x` as the center of this number; `squares` has, by row, the squared
+    /// Adds the first center, given the squared distances from it, by row.
+    pub fn add_first(&mut self, squares: &[f64]) {
+        let (unit, margin) = (self.directions.unit, Margin::new(self.x.ncols()));
+        self.fields
+            .par_chunks(LEAF)
+            .zip(self.reach.par_chunks_mut(LEAF))
+            .zip(&mut self.leaves)
+            .for_each(|((fields, reaches), leaf)| {
+                let fields = fields.as_flattened();
+                for (i, reach) in reaches.iter_mut().enumerate() {
+                    let square = squares[fields[ROW * LEAF + i] as usize];
+                    let error = f32::from_bits(fields[ERROR * LEAF + i]);
+                    *reach = reach_of(square, error, unit, margin);
+                }
+                leaf.reach = reaches.iter().fold(0.0, |most, &reach| most.max(reach));
+            });
+        for (branch, leaves) in self.branches.iter_mut().zip(self.leaves.chunks(LEAVES)) {
+            branch.reach = leaves.iter().map(|leaf| leaf.reach).fold(0.0, f32::max);
+        }
+    }
+
+    /// Adds a row of `x` as the center of this number, from 1; `squares` has, by row, the squared
     /// distances to the nearest center before. Returns the observations that are nearer to this
     /// one.
     ///
@@ -196,12 +217,13 @@ impl NewCenter<'_> {
         }
         sums
     }
+}
 
-    /// The reach of an observation at this squared distance, with this error of its projection.
-    fn reach(&self, square: f64, error: f32) -> f32 {
-        let distance = self.margin.above(square.sqrt()) * self.unit * (1.0 + 4.0 * UNIT);
-        up(distance + f64::from(error))
-    }
+/// The reach of an observation at this squared distance from its nearest center, with this error of
+/// its projection.
+fn reach_of(square: f64, error: f32, unit: f64, margin: Margin) -> f32 {
+    let distance = margin.above(square.sqrt()) * unit * (1.0 + 4.0 * UNIT);
+    up(distance + f64::from(error))
 }
 
 impl Branch<'_> {
@@ -242,7 +264,8 @@ impl Branch<'_> {
                     if square < squares[row] {
                         let i = i as usize;
                         nearest[i] = new.number;
-                        reach[i] = new.reach(square, f32::from_bits(fields[ERROR * LEAF + i]));
+                        let error = f32::from_bits(fields[ERROR * LEAF + i]);
+                        reach[i] = reach_of(square, error, new.unit, new.margin);
                         nearer.push(Nearer { row, square });
                     }
                 }
@@ -369,13 +392,8 @@ mod tests {
         let to = |row: usize| move |i: usize| square(x.row_slice(i), x.row_slice(row));
         let (to_first, to_second) = (to(0), to(1));
         let mut leaves = Leaves::new(x, unit_of(x.largest()), &Monitor::default()).unwrap();
-        let mut squares = vec![f64::INFINITY; n];
-        let mut found = leaves.add(0, 0, &squares, |_, _| false).concat();
-        assert_eq!(found.len(), n);
-        for Nearer { row, square } in found.drain(..) {
-            assert_eq!(square, to_first(row));
-            squares[row] = square;
-        }
+        let squares: Vec<f64> = (0..n).map(to_first).collect();
+        leaves.add_first(&squares);
         let compared = std::sync::Mutex::new(vec![false; n]);
         let second = leaves.add(1, 1, &squares, |row, nearest| {
             assert_eq!(nearest, 0);
@@ -425,6 +443,16 @@ mod tests {
             values[3 * row] = value;
         }
         excluded(&observations(values, 5000, 3));
+        // One far observation, beside which the squares of others underflow.
+        for p in [2, 12] {
+            for exponent in 60..80 {
+                let mut values = draw(&mut Random::of(9), Data::Plain, 5000, p)
+                    .values()
+                    .to_vec();
+                values[2 * p] = 2f64.powi(exponent);
+                excluded(&observations(values, 5000, p));
+            }
+        }
     }
 
     #[test]

@@ -50,9 +50,9 @@ pub fn projections_tell_most(columns: usize) -> bool {
 }
 
 /// Whether an observation may be nearer to a center, given the squared distance of their
-/// projections.
+/// projections. The least normal number covers the rounding of squares that underflow.
 #[inline(always)]
 pub fn may_be_nearer(square: f32, reach: f32, error: f32) -> bool {
     let limit = reach + error;
-    square * (1.0 - SLACK) <= limit * limit
+    square * (1.0 - SLACK) <= limit * limit + f32::MIN_POSITIVE
 }

@@ -43,8 +43,7 @@ struct Weights {
 ///
 /// Takes O(n·k·p) time, in practice much less: the leaves of a k-d tree exclude most observations,
 /// and the triangle inequality more. Takes O(n + k) memory. Works on the threads of the calling
-/// pool. `unit` is that of the
-/// frame of `x` ([`super::frame::Frame::unit`]).
+/// pool. `unit` is that of the frame of `x` ([`super::frame::Frame::unit`]).
 ///
 /// # Errors
 /// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Interrupt` when the
@@ -79,6 +78,10 @@ fn draw_rows(
                 .ok_or_else(|| too_few(drawn, uniforms.len()))?,
         };
         match &mut leaves {
+            Some(leaves) if number == 0 => {
+                weights.add(x, row);
+                leaves.add_first(&weights.squares);
+            }
             Some(leaves) => weights.add_by_leaves(x, leaves, row, &rows),
             None => weights.add(x, row),
         }
@@ -261,11 +264,21 @@ fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
 mod tests {
     use super::*;
     use crate::kmeans::frame::unit_of;
-    use crate::testing::{draw, Random, DATA};
+    use crate::testing::{draw, observations, Data, Random, DATA};
 
     #[test]
     fn leaves_change_no_draw() {
         let mut random = Random::of(21);
+        for exponent in 66..75 {
+            let (n, p) = (5000, 2);
+            let mut values = draw(&mut random, Data::Plain, n, p).values().to_vec();
+            values[2 * p] = 2f64.powi(exponent);
+            let x = observations(values, n, p);
+            let uniforms: Vec<f64> = (0..150).map(|_| random.uniform()).collect();
+            let draws = |unit| draw_rows(&x, unit, &uniforms, &Monitor::default());
+            let unit = unit_of(x.largest());
+            assert_eq!(draws(Some(unit)), draws(None), "2^{exponent}");
+        }
         for data in DATA {
             for (n, p, k) in [(300, 1, 40), (700, 5, 60), (500, 30, 40)] {
                 let x = draw(&mut random, data, n, p);

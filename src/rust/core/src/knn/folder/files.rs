@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::checksum::Checksum;
 use crate::error::{Error, Result};
@@ -40,6 +41,15 @@ pub struct Unfinished {
     sum: Checksum,
     path: PathBuf,
     temporary: PathBuf,
+    /// Whether the system has lost the file, see [`is_lost`].
+    lost: bool,
+}
+
+/// Whether an error says that the file is gone: another process has deleted it, here or, by a
+/// network file system, on another machine.
+fn is_lost(error: &io::Error) -> bool {
+    const STALE: i32 = if cfg!(target_os = "linux") { 116 } else { 70 };
+    error.kind() == io::ErrorKind::NotFound || cfg!(unix) && error.raw_os_error() == Some(STALE)
 }
 
 impl Unfinished {
@@ -49,10 +59,12 @@ impl Unfinished {
 
         let path = folder.join(name);
         loop {
-            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            // The time, since a process of another machine or container may have this number, too.
+            let time = SystemTime::now().duration_since(UNIX_EPOCH);
+            let time = time.map_or(0, |time| u64::from(time.subsec_nanos()));
+            let number = time * 1_000_000 + COUNT.fetch_add(1, Ordering::Relaxed) % 1_000_000;
             let unique = format!("writing-{}-{number}-{name}", std::process::id());
             let temporary = folder.join(unique);
-            // A process on another machine may have the same identifier.
             match OpenOptions::new()
                 .write(true)
                 .create_new(true)
@@ -64,6 +76,7 @@ impl Unfinished {
                         sum: Checksum::default(),
                         path,
                         temporary,
+                        lost: false,
                     })
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
@@ -78,8 +91,10 @@ impl Unfinished {
     /// `Error::Input` if the system refuses.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
-        let written = self.file.write_all(bytes);
-        written.map_err(|error| unwritable(&self.path, &error))
+        self.file.write_all(bytes).map_err(|error| {
+            self.lost = is_lost(&error);
+            unwritable(&self.path, &error)
+        })
     }
 }
 
@@ -108,16 +123,20 @@ pub fn write_whole(
     let mut attempt = 1;
     loop {
         let mut file = Unfinished::new(folder, name)?;
-        fill(&mut file)?;
-        let renamed = sync(&file.file)
-            .and_then(|()| fs::rename(&file.temporary, &file.path))
-            .and_then(|()| sync_folder(folder));
-        match renamed {
+        let written = fill(&mut file).and_then(|()| {
+            sync(&file.file)
+                .and_then(|()| fs::rename(&file.temporary, &file.path))
+                .and_then(|()| sync_folder(folder))
+                .map_err(|error| {
+                    file.lost = is_lost(&error);
+                    unwritable(&file.path, &error)
+                })
+        });
+        match written {
             Ok(()) => return Ok(std::mem::take(&mut file.sum).digits()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => (),
-            Err(error) => return Err(unwritable(&file.path, &error)),
+            Err(_) if file.lost && attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(error),
         }
-        attempt += 1;
     }
 }
 
