@@ -153,7 +153,7 @@ gkmeans <- function(x,
   )
   reading <- c(options["memory"], options["progress"], threads = options$device$threads)
   source <- as_data(x, "x", call, ...)
-  x <- as_stored_observations(source, "x", kmeans_bytes, reading, call)
+  x <- store_observations(source, "x", kmeans_bytes, reading, call)
   on.exit(release_rows(x))
   if (!is.null(workers)) {
     device <- check_device(backend, threads, devices, call, workers)

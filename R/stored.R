@@ -11,7 +11,11 @@
 # has if they are in memory (NULL for 1). The caller frees the result by release_rows(). `wide` as
 # in message_if_doubtful().
 as_stored_observations <- function(x, arg, need, options, call, ..., wide = TRUE) {
-  x <- as_data(x, arg, call, ...)
+  store_observations(as_data(x, arg, call, ...), arg, need, options, call, wide)
+}
+
+# The same of the value of as_data().
+store_observations <- function(x, arg, need, options, call, wide = TRUE) {
   need <- need(ncol(x))
   check_budget(x, arg, need, options$memory, call)
   if (!is_in_blocks(x)) {
