@@ -222,10 +222,10 @@ kmeans_labels <- function(x, k, options, arg, call) {
 # `uniforms`. `squares` says whether to add up the squares of x about the means of its columns, too:
 # bit for bit as stats::kmeans(), whose formula is sum(scale(x, scale = FALSE)^2).
 lloyd <- function(x, centers, uniforms, options, call, squares = FALSE) {
-  if (!is.null(options$share)) {
-    return(lloyd_by_workers(x, centers, uniforms, options, call, squares))
-  }
   extended <- if (squares) capabilities("long.double")[[1]]
+  if (!is.null(options$share)) {
+    return(lloyd_by_workers(x, centers, uniforms, extended, options, call))
+  }
   run_job(
     job_gkmeans(
       job_data(x), centers, as.double(uniforms), options$iterations, extended, options$device

@@ -2,8 +2,9 @@
 # and moved to the means of their clusters, in this process, in the order of the rows: so the result
 # has the bits of one process, whatever the number of workers.
 
-# As lloyd(), with the workers of options$share, see share_of_workers().
-lloyd_by_workers <- function(x, centers, uniforms, options, call, squares) {
+# As lloyd(), with the workers of options$share, see share_of_workers(); `extended` as in
+# job_gkmeans().
+lloyd_by_workers <- function(x, centers, uniforms, extended, options, call) {
   data <- job_data(x)
   threads <- with_local_threads(options$device)$threads
   if (is.null(centers)) {
@@ -26,7 +27,6 @@ lloyd_by_workers <- function(x, centers, uniforms, options, call, squares) {
       job_gkmeans_move(data, cluster, centers, threads), FALSE, "Clustering", call
     )
   }
-  extended <- if (squares) capabilities("long.double")[[1]]
   run_job(
     job_gkmeans_result(data, cluster, centers, iterations, extended, threads), FALSE, "Clustering",
     call

@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, Assigned, KMeans, Start};
-use gmhclust_core::{matrix, memory, Monitor, Result as CoreResult};
+use gmhclust_core::{matrix, memory, Cpu, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 use ndarray::Array2;
 
@@ -57,15 +57,7 @@ fn job_gkmeans(
                     kmeans::cluster(&x, start, iterations, on, monitor)
                 })
             };
-            let (partition, squares) = match extended {
-                Some(extended) => {
-                    let (partition, squares) =
-                        squares::with_squares_about_means(rows, extended, engine.cpu(), work)?;
-                    (partition, Some(squares))
-                }
-                None => (work()?, None),
-            };
-            Ok((partition, squares))
+            with_squares(rows, extended, engine.cpu(), work)
         })
     };
     Job::start_on(x, prepare, partition_to_r).into_r()
@@ -163,17 +155,24 @@ fn job_gkmeans_result(
         };
         Ok(move |_: &Monitor, rows: Rows| {
             let work = || KMeans::of(&*rows.observations(&cpu)?, assigned, &cpu);
-            Ok(match extended {
-                Some(extended) => {
-                    let (partition, squares) =
-                        squares::with_squares_about_means(rows, extended, &cpu, work)?;
-                    (partition, Some(squares))
-                }
-                None => (work()?, None),
-            })
+            with_squares(rows, extended, &cpu, work)
         })
     };
     Job::start_on(x, prepare, partition_to_r).into_r()
+}
+
+/// The result of `work` and, if `extended` is given, the squares about the means, computed beside.
+fn with_squares(
+    rows: Rows,
+    extended: Option<bool>,
+    cpu: &Cpu,
+    work: impl FnOnce() -> CoreResult<KMeans>,
+) -> CoreResult<(KMeans, Option<f64>)> {
+    let Some(extended) = extended else {
+        return Ok((work()?, None));
+    };
+    let (partition, squares) = squares::with_squares_about_means(rows, extended, cpu, work)?;
+    Ok((partition, Some(squares)))
 }
 
 /// Plans the memory of a copy of the observations, and of the result.
