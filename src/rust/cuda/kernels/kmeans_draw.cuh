@@ -1,5 +1,10 @@
 // The initial centers of k-means, with the bits of kmeans/seed.rs: every sum has one order, whoever
 // computes it.
+//
+// A draw is `draw`, then `weigh`, which looks at all observations. Once there are many centers,
+// observations are sorted into groups (`find_greatest`, `count_bins`, `fill_bins`), and a draw is
+// `draw`, `open_groups`, `weigh_pieces`, `sum_changed`, `sum_parts`, which look at those
+// observations that the triangle inequality does not exclude with their group or bin.
 
 #pragma once
 
@@ -21,6 +26,19 @@ __device__ __forceinline__ double sum_of_lanes(double lane) {
   for (int width = WARP / 2; width > 0; width /= 2)
     lane += __shfl_down_sync(WHOLE_WARP, lane, width);
   return lane;
+}
+
+__device__ __forceinline__ uint chunks_of(uint count) { return (count + CHUNK - 1) / CHUNK; }
+
+// Sums up a chunk of the chunks' sums; a warp.
+__device__ void sum_part(const Seeding &s, uint part) {
+  uint chunks = chunks_of(s.rows), lane = threadIdx.x % WARP;
+  double sum = 0;
+#pragma unroll
+  for (uint i = lane; i < CHUNK; i += WARP)
+    if (part * CHUNK + i < chunks) sum += s.sums[part * CHUNK + i];
+  sum = sum_of_lanes(sum);
+  if (lane == 0) s.parts[part] = sum;
 }
 
 // Sums of the weights up to each, one after the other; one thread's.
@@ -65,16 +83,10 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
   const Seeding &s = seeding;
   uint row = s.first;
   if (number > 0) {
-    uint chunks = (s.rows + CHUNK - 1) / CHUNK, parts = (chunks + CHUNK - 1) / CHUNK;
-    uint lane = threadIdx.x % WARP;
-    for (uint part = threadIdx.x / WARP; part < parts; part += DRAW_THREADS / WARP) {
-      double sum = 0;
-#pragma unroll
-      for (uint i = lane; i < CHUNK; i += WARP)
-        if (part * CHUNK + i < chunks) sum += s.sums[part * CHUNK + i];
-      sum = sum_of_lanes(sum);
-      if (lane == 0) s.parts[part] = sum;
-    }
+    uint chunks = chunks_of(s.rows), parts = chunks_of(chunks);
+    if (!s.is_grouped)
+      for (uint part = threadIdx.x / WARP; part < parts; part += DRAW_THREADS / WARP)
+        sum_part(s, part);
     __syncthreads();
     if (threadIdx.x == 0) add_up(s.parts, s.totals, parts);
     __syncthreads();
@@ -99,6 +111,7 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
   const double *center = s.x + (size_t)row * s.columns;
   for (uint k = threadIdx.x; k < s.columns; k += DRAW_THREADS)
     s.centers[(size_t)number * s.columns + k] = center[k];
+  if (s.is_grouped) return;
   for (uint other = threadIdx.x; other < number; other += DRAW_THREADS)
     s.pruned_below[other] =
         s.pruned_share * square(center, s.centers + (size_t)other * s.columns, s.columns);
@@ -151,4 +164,107 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
   for (uint at = lane; at < CHUNK; at += WARP) sum += weights[warp][at];
   sum = sum_of_lanes(sum);
   if (lane == 0) s.sums[chunk] = sum;
+}
+
+// The bin of a square in its group. A greater square is in no later bin.
+__device__ __forceinline__ uint bin_of(double square, double greatest) {
+  if (!(greatest > 0)) return 0;
+  return BINS - 1 - min(BINS - 1, (uint)(BINS * (square / greatest)));
+}
+
+// The greatest square of each group; a thread for each observation. `greatest` is 0 before.
+extern "C" __global__ void find_greatest(Seeding seeding, Groups groups) {
+  uint i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= seeding.rows) return;
+  // Numbers that are not negative have the order of their bits.
+  ulong bits = (ulong)__double_as_longlong(seeding.squares[i]);
+  ulong *greatest = (ulong *)&groups.greatest[seeding.nearest[i]];
+  if (*(volatile ulong *)greatest < bits) atomicMax(greatest, bits);
+}
+
+// The sizes of the bins; a thread for each observation. `ends` is 0 before.
+extern "C" __global__ void count_bins(Seeding seeding, Groups groups) {
+  uint i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= seeding.rows) return;
+  uint group = seeding.nearest[i];
+  uint bin = bin_of(seeding.squares[i], groups.greatest[group]);
+  atomicAdd(&groups.ends[(size_t)group * BINS + bin], 1);
+}
+
+// Sorts the observations, in any order within a bin; a thread for each. `ends` has the starts of
+// the bins before.
+extern "C" __global__ void fill_bins(Seeding seeding, Groups groups) {
+  uint i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= seeding.rows) return;
+  uint group = seeding.nearest[i];
+  double square = seeding.squares[i];
+  uint bin = bin_of(square, groups.greatest[group]);
+  uint at = atomicAdd(&groups.ends[(size_t)group * BINS + bin], 1);
+  groups.sorted[at] = i;
+  groups.squares[at] = square;
+}
+
+// Lists the observations that may be nearer to the center of this number; a thread for each group.
+// As for `pruned_below`: an observation whose square was below the limit then is not nearer.
+extern "C" __global__ void open_groups(Seeding seeding, Groups groups, uint number) {
+  const Seeding &s = seeding;
+  uint group = blockIdx.x * blockDim.x + threadIdx.x;
+  if (group >= groups.groups || s.drawn[number] == NONE) return;
+  double limit = s.pruned_share * square(s.centers + (size_t)number * s.columns,
+                                         s.centers + (size_t)group * s.columns, s.columns);
+  double greatest = groups.greatest[group];
+  if (greatest < limit) return;
+  size_t first = (size_t)group * BINS;
+  uint start = first == 0 ? 0 : groups.ends[first - 1];
+  uint end = groups.ends[first + bin_of(limit, greatest)];
+  if (start == end) return;
+  uint at = atomicAdd(&groups.counts[0], (end - start + PIECE - 1) / PIECE);
+  for (; start < end; start += min(PIECE, end - start))
+    groups.pieces[at++] = (ulong)min(start + PIECE, end) << 32 | start;
+}
+
+// Weighs the listed observations with the center of this number; a warp for each piece.
+extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
+    weigh_pieces(Seeding seeding, Groups groups, uint number) {
+  const Seeding &s = seeding;
+  const double *center = s.centers + (size_t)number * s.columns;
+  uint warps = gridDim.x * WEIGH_WARPS, count = groups.counts[0];
+  for (uint at = blockIdx.x * WEIGH_WARPS + threadIdx.x / WARP; at < count; at += warps) {
+    ulong piece = groups.pieces[at];
+    for (uint j = (uint)piece + threadIdx.x % WARP; j < (uint)(piece >> 32); j += WARP) {
+      uint i = groups.sorted[j];
+      double now = square(s.x + (size_t)i * s.columns, center, s.columns);
+      if (!(now < groups.squares[j])) continue;
+      groups.squares[j] = s.squares[i] = now;
+      s.nearest[i] = number;
+      uint chunk = i / CHUNK;
+      if (atomicExch(&groups.is_changed[chunk], 1) == 0)
+        groups.changed[atomicAdd(&groups.counts[1], 1)] = chunk;
+    }
+  }
+}
+
+// Sums up the changed chunks; a warp for each.
+extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
+    sum_changed(Seeding seeding, Groups groups) {
+  const Seeding &s = seeding;
+  uint lane = threadIdx.x % WARP;
+  uint warps = gridDim.x * WEIGH_WARPS, count = groups.counts[1];
+  for (uint at = blockIdx.x * WEIGH_WARPS + threadIdx.x / WARP; at < count; at += warps) {
+    uint chunk = groups.changed[at];
+    double sum = 0;
+#pragma unroll
+    for (uint i = lane; i < CHUNK; i += WARP)
+      if (chunk * CHUNK + i < s.rows) sum += s.squares[chunk * CHUNK + i];
+    sum = sum_of_lanes(sum);
+    if (lane == 0) s.sums[chunk] = sum, groups.is_changed[chunk] = 0;
+  }
+}
+
+// Sums up all parts, a warp for each, and empties the lists.
+extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
+    sum_parts(Seeding seeding, Groups groups) {
+  uint part = blockIdx.x * WEIGH_WARPS + threadIdx.x / WARP;
+  if (part < chunks_of(chunks_of(seeding.rows))) sum_part(seeding, part);
+  if (blockIdx.x == 0 && threadIdx.x < 2) groups.counts[threadIdx.x] = 0;
 }

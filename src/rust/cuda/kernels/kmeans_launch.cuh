@@ -12,6 +12,9 @@
 #define DRAW_THREADS 1024
 #define WEIGH_WARPS 4
 #define WEIGH_THREADS (WEIGH_WARPS * WARP)
+// Bins of a group of observations, and the number of observations that a warp compares at a time.
+#define BINS 32
+#define PIECE 128
 
 // A tile of `screen` is TILE observations by TILE centers: ACROSS by DOWN threads, each with EACH
 // by EACH. DEPTH coordinates are in shared memory at a time.
@@ -45,7 +48,7 @@
 // Counts that a thread adds up at a time.
 #define SCANNED 32
 
-// Where to start: the arrays of `draw` and `weigh`.
+// Where to start: the arrays of kmeans_draw.cuh.
 struct Seeding {
   const double *x;
   const double *uniforms;
@@ -59,7 +62,22 @@ struct Seeding {
   uint *drawn;          // the centers' observations; NONE where all weights are zero
   double pruned_share;  // of the square of two centers' distance, for `pruned_below`
   uint rows, columns;
-  uint first; // the first center's observation
+  uint first;      // the first center's observation
+  uint is_grouped; // whether Groups are used
+};
+
+// Observations in groups: those with the same nearest center when they were sorted. A group has
+// bins, the farthest observations in the first.
+struct Groups {
+  uint *sorted;     // the observations, group after group, bin after bin
+  double *squares;  // of the sorted, as Seeding's
+  double *greatest; // of the groups: the greatest square when they were sorted
+  uint *ends;       // of the bins, in `sorted`
+  ulong *pieces;    // of `sorted`, to be compared with a center: the start, and the end above it
+  uint *changed;    // chunks whose sum is to be computed again
+  uint *is_changed; // by chunk
+  uint *counts;     // how many pieces, how many chunks
+  uint groups;
 };
 
 // Lloyd's iterations. The device assigns the observations from `first` to `last`, and moves

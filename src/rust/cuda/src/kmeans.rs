@@ -12,6 +12,7 @@ mod candidates;
 #[cfg(test)]
 mod decisions;
 mod draw;
+mod groups;
 mod iterate;
 mod launch;
 mod lloyd;
@@ -22,6 +23,7 @@ mod update;
 use std::sync::Arc;
 
 use self::assign::Precision;
+use self::draw::Draws;
 use self::launch::{SORTED, TILE};
 use self::observations::DeviceObservations;
 use self::sharing::on_each;
@@ -72,6 +74,8 @@ pub struct KMeansOn<'a> {
     pub devices: &'a [Arc<Device>],
     /// Whether they compare in half precision first, where they can.
     pub in_halves: bool,
+    /// Number of centers from which on draws use groups of observations.
+    pub grouped_from: usize,
     /// The threads that copy the observations.
     pub cpu: &'a Cpu,
 }
@@ -93,7 +97,14 @@ pub fn kmeans(
     let prepared = on_each(devices.iter().enumerate(), |(number, device)| {
         let observations = DeviceObservations::new(device, x, cpu, monitor)?;
         let drawn = match start {
-            Start::Draws(uniforms) if number == 0 => Some(observations.draw(uniforms, monitor)?),
+            Start::Draws(uniforms) if number == 0 => {
+                let grouped_from = on.grouped_from;
+                let draws = Draws {
+                    uniforms,
+                    grouped_from,
+                };
+                Some(observations.draw(draws, monitor)?)
+            }
             _ => None,
         };
         Ok((observations, drawn))
@@ -115,6 +126,7 @@ pub fn kmeans(
 mod tests {
     use super::candidates::Candidates;
     use super::draw::Seeding;
+    use super::groups::Groups;
     use super::launch::*;
     use super::lloyd::Lloyd;
     use super::update::{Members, Sort};
@@ -127,6 +139,8 @@ mod tests {
             DRAW_THREADS,
             WARP,
             WEIGH_WARPS,
+            BINS,
+            PIECE,
             THREADS,
             TILE,
             ROWS,
@@ -140,6 +154,7 @@ mod tests {
         ];
         let structs = [
             Seeding::layout(),
+            Groups::layout(),
             Lloyd::layout(),
             Candidates::layout(),
             Sort::layout(),

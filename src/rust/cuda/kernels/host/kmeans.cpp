@@ -12,6 +12,31 @@ EXPORT void host_weigh(const Seeding &seeding, uint number, uint blocks) {
   launch({blocks}, WEIGH_THREADS, [&] { weigh(seeding, number); });
 }
 
+static void host_sum_parts(const Seeding &seeding, const Groups &groups) {
+  uint parts = chunks_of(chunks_of(seeding.rows));
+  launch({(parts + WEIGH_WARPS - 1) / WEIGH_WARPS}, WEIGH_THREADS,
+         [&] { sum_parts(seeding, groups); });
+}
+
+EXPORT void host_count_bins(const Seeding &seeding, const Groups &groups) {
+  uint blocks = (seeding.rows + THREADS - 1) / THREADS;
+  launch({blocks}, THREADS, [&] { find_greatest(seeding, groups); });
+  launch({blocks}, THREADS, [&] { count_bins(seeding, groups); });
+}
+
+EXPORT void host_fill_bins(const Seeding &seeding, const Groups &groups) {
+  launch({(seeding.rows + THREADS - 1) / THREADS}, THREADS, [&] { fill_bins(seeding, groups); });
+  host_sum_parts(seeding, groups);
+}
+
+EXPORT void host_weigh_groups(const Seeding &seeding, const Groups &groups, uint number) {
+  launch({(groups.groups + THREADS - 1) / THREADS}, THREADS,
+         [&] { open_groups(seeding, groups, number); });
+  launch({2}, WEIGH_THREADS, [&] { weigh_pieces(seeding, groups, number); });
+  launch({2}, WEIGH_THREADS, [&] { sum_changed(seeding, groups); });
+  host_sum_parts(seeding, groups);
+}
+
 EXPORT void host_convert_observations(const Lloyd &lloyd, uint tiles) {
   launch({tiles}, TILE, [&] { convert_observations(lloyd); });
 }

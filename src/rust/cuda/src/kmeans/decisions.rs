@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use ndarray::{Array2, Axis};
 
-use super::draw::Seeding;
+use super::draw::{Draws, Seeding};
+use super::groups::{to_starts, Groups};
 use super::iterate::relative;
-use super::launch::{DIGITS, NONE, SORTED, TILE, WEIGH_WARPS};
+use super::launch::{BINS, DIGITS, NONE, PIECE, SORTED, TILE, WEIGH_WARPS};
 use super::lloyd::Lloyd;
 use super::sharing::shares;
 use super::update::{passes, Members, Sort};
@@ -31,16 +32,22 @@ pub unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
 }
 
 /// The centers that the kernels draw, or the error, as on a device.
-fn host_seed(x: &Observations, uniforms: &[f64]) -> Result<Array2<f64>> {
+fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
     type Draw = unsafe extern "C" fn(*const Seeding, u32);
     type Weigh = unsafe extern "C" fn(*const Seeding, u32, u32);
+    type Sort = unsafe extern "C" fn(*const Seeding, *const Groups);
+    type WeighGroups = unsafe extern "C" fn(*const Seeding, *const Groups, u32);
     // SAFETY: declared so.
-    let (draw, weigh) = unsafe {
+    let (draw, weigh, count_bins, fill_bins, weigh_groups) = unsafe {
         (
             function::<Draw>("host_draw"),
             function::<Weigh>("host_weigh"),
+            function::<Sort>("host_count_bins"),
+            function::<Sort>("host_fill_bins"),
+            function::<WeighGroups>("host_weigh_groups"),
         )
     };
+    let uniforms = draws.uniforms;
     let (n, p, k) = (x.nrows(), x.ncols(), uniforms.len());
     let chunks = n.div_ceil(CHUNK);
     let parts = chunks.div_ceil(CHUNK);
@@ -48,7 +55,7 @@ fn host_seed(x: &Observations, uniforms: &[f64]) -> Result<Array2<f64>> {
     let (mut squares, mut sums, mut of_parts) = (reals(n), reals(chunks), reals(parts));
     let (mut totals, mut centers, mut pruned_below) = (reals(parts), reals(k * p), reals(k));
     let (mut nearest, mut drawn) = (vec![0u32; n], vec![0u32; k]);
-    let seeding = Seeding {
+    let mut seeding = Seeding {
         x: x.values().as_ptr() as u64,
         uniforms: uniforms.as_ptr() as u64,
         squares: squares.as_mut_ptr() as u64,
@@ -63,14 +70,45 @@ fn host_seed(x: &Observations, uniforms: &[f64]) -> Result<Array2<f64>> {
         rows: n as u32,
         columns: p as u32,
         first: seed::first(x, uniforms[0]) as u32,
+        is_grouped: 0,
+    };
+    let (mut sorted, mut of_sorted, mut ends) = (vec![NONE; n], reals(n), vec![0; k * BINS]);
+    let (mut greatest, mut pieces) = (vec![0.0; k], vec![0u64; k + n.div_ceil(PIECE)]);
+    let (mut changed, mut is_changed, mut counts) = (vec![NONE; chunks], vec![0; chunks], [0; 2]);
+    let mut groups = Groups {
+        sorted: sorted.as_mut_ptr() as u64,
+        squares: of_sorted.as_mut_ptr() as u64,
+        greatest: greatest.as_mut_ptr() as u64,
+        ends: ends.as_mut_ptr() as u64,
+        pieces: pieces.as_mut_ptr() as u64,
+        changed: changed.as_mut_ptr() as u64,
+        is_changed: is_changed.as_mut_ptr() as u64,
+        counts: counts.as_mut_ptr() as u64,
+        groups: 0,
     };
     for number in 0..k as u32 {
-        // SAFETY: all arrays have the sizes that a launch on a device gives them.
+        if number as usize == draws.grouped_from << seeding.is_grouped {
+            seeding.is_grouped += 1;
+            groups.groups = number;
+            greatest.fill(0.0);
+            ends.fill(0);
+            // SAFETY: all arrays have the sizes that a launch on a device gives them.
+            unsafe { count_bins(&seeding, &groups) };
+            to_starts(&mut ends);
+            // SAFETY: as above.
+            unsafe { fill_bins(&seeding, &groups) };
+        }
+        // SAFETY: as above.
         unsafe {
             draw(&seeding, number);
-            weigh(&seeding, number, (chunks as u32).div_ceil(WEIGH_WARPS));
+            if groups.groups > 0 {
+                weigh_groups(&seeding, &groups, number);
+            } else {
+                weigh(&seeding, number, (chunks as u32).div_ceil(WEIGH_WARPS));
+            }
         }
     }
+    assert!(is_changed.iter().all(|&flag: &u32| flag == 0) && counts == [0; 2]);
     match drawn.iter().position(|&row| row == NONE) {
         Some(missing) => Err(seed::too_few(missing, k)),
         None => Ok(array(centers, k, p)),
@@ -85,11 +123,18 @@ fn seeds_are_those_of_the_cpu() {
         let p = 1 + random.below([3, 40][case % 2]);
         let data = [Data::Plain, Data::Mixture, Data::Grid, Data::Tiny][case % 4];
         let x = draw(&mut random, data, n, p);
-        let k = 1 + random.below(12).min(n - 1);
+        let k = 1 + random.below([12, 40][case / 12]).min(n - 1);
         let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         uniforms[k / 2] = [0.0, 1.0][case % 2];
         let expected = seed::seed(&x, frame_of(&x).unit, &uniforms, &Monitor::default());
-        assert_eq!(host_seed(&x, &uniforms), expected, "case {case}, {data:?}");
+        for grouped_from in [usize::MAX, 1, 5] {
+            let draws = Draws {
+                uniforms: &uniforms,
+                grouped_from,
+            };
+            let case = format!("{case}, {data:?}, grouped from {grouped_from}");
+            assert_eq!(host_seed(&x, draws), expected, "{case}");
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
 use ndarray::Array2;
 
+use super::groups::GroupedObservations;
 use super::launch::{config, DRAW_THREADS, NONE, WARP, WEIGH_WARPS};
 use super::observations::DeviceObservations;
 use crate::arguments::arguments;
@@ -36,21 +37,46 @@ arguments! {
         pub rows: u32,
         pub columns: u32,
         pub first: u32,
+        pub is_grouped: u32,
     }
+}
+
+/// What to draw.
+pub struct Draws<'a> {
+    /// A number from 0 to 1 for each center.
+    pub uniforms: &'a [f64],
+    /// Number of centers from which on observations are in groups; they are sorted again whenever
+    /// the number of centers has doubled.
+    pub grouped_from: usize,
 }
 
 impl DeviceObservations<'_> {
     /// The centers that [`seed::seed`] draws.
-    pub fn draw(&self, uniforms: &[f64], monitor: &Monitor) -> Result<Array2<f64>> {
+    pub fn draw(&self, draws: Draws, monitor: &Monitor) -> Result<Array2<f64>> {
+        let uniforms = draws.uniforms;
         let kernels = (self.kernel("draw")?, self.kernel("weigh")?);
         let (p, k) = (self.x.ncols(), uniforms.len());
         let memory = SeedingMemory::new(&self.stream, uniforms, self.x.nrows(), p);
         let memory = memory.map_err(|error| self.error(&error))?;
-        let seeding = self.seeding(&memory, uniforms[0]);
-        for start in (0..k).step_by(DRAWN_AT_A_TIME) {
+        let mut seeding = self.seeding(&memory, uniforms[0]);
+        let mut groups: Option<GroupedObservations> = None;
+        let mut next_sort = draws.grouped_from.max(1);
+        let mut start = 0;
+        while start < k {
             monitor.check()?;
-            let batch = start..(start + DRAWN_AT_A_TIME).min(k);
-            let rows = self.draw_batch(&kernels, &seeding, &memory.drawn, batch);
+            if start == next_sort {
+                let mut sorted = match groups.take() {
+                    Some(groups) => groups,
+                    None => GroupedObservations::new(self, k)?,
+                };
+                sorted.sort(self, &seeding, start)?;
+                groups = Some(sorted);
+                seeding.is_grouped = 1;
+                next_sort *= 2;
+            }
+            let end = (start + DRAWN_AT_A_TIME).min(next_sort).min(k);
+            let batch = start..end;
+            let rows = self.draw_batch(&kernels, &seeding, groups.as_ref(), &memory.drawn, batch);
             self.stream
                 .synchronize()
                 .map_err(|error| self.error(&error))?;
@@ -58,6 +84,7 @@ impl DeviceObservations<'_> {
             if let Some(missing) = rows.iter().position(|&row| row == NONE) {
                 return Err(seed::too_few(start + missing, k));
             }
+            start = end;
         }
         let mut centers = matrix::zeros(k, p)?;
         let values = centers.as_slice_mut().expect(STANDARD_LAYOUT);
@@ -82,6 +109,7 @@ impl DeviceObservations<'_> {
             rows: self.x.nrows() as u32,
             columns: self.x.ncols() as u32,
             first: seed::first(self.x, first) as u32,
+            is_grouped: 0,
         }
     }
 
@@ -90,6 +118,7 @@ impl DeviceObservations<'_> {
         &self,
         (draw, weigh): &(CudaFunction, CudaFunction),
         seeding: &Seeding,
+        groups: Option<&GroupedObservations>,
         drawn: &CudaSlice<u32>,
         batch: Range<usize>,
     ) -> DriverResult<Vec<u32>> {
@@ -102,6 +131,13 @@ impl DeviceObservations<'_> {
                 let one = config(1, DRAW_THREADS);
                 let mut launch = stream.launch_builder(draw);
                 launch.arg(seeding).arg(&number).launch(one)?;
+            }
+            if let Some(groups) = groups {
+                groups.weigh(self, seeding, number)?;
+                continue;
+            }
+            // SAFETY: as above.
+            unsafe {
                 let warps = config(chunks.div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP);
                 let mut launch = stream.launch_builder(weigh);
                 launch.arg(seeding).arg(&number).launch(warps)?;
@@ -160,16 +196,29 @@ mod tests {
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn the_gpu_draws_the_seeds_of_the_cpu() {
-        compare_seeds(24, 200_000, 200);
+        compare_seeds(24, 200_000, 200, usize::MAX);
     }
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn seeds_are_drawn_alike_on_small_data() {
-        compare_seeds(4, 2_000, 20);
+        compare_seeds(4, 2_000, 20, usize::MAX);
     }
 
-    fn compare_seeds(rounds: usize, most_rows: usize, most_centers: usize) {
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn groups_change_no_seed() {
+        compare_seeds(12, 200_000, 400, 32);
+        compare_seeds(12, 50_000, 400, 1);
+    }
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn groups_change_no_seed_on_small_data() {
+        compare_seeds(4, 2_000, 40, 4);
+    }
+
+    fn compare_seeds(rounds: usize, most_rows: usize, most_centers: usize, grouped_from: usize) {
         let device = Device::shared(0).unwrap();
         let cpu = Cpu::new(2).unwrap();
         let monitor = Monitor::default();
@@ -183,7 +232,11 @@ mod tests {
             let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
             uniforms[k / 2] = [0.0, 1.0][round % 2];
             let observations = DeviceObservations::new(&device, &x, &cpu, &monitor).unwrap();
-            let drawn = observations.draw(&uniforms, &monitor);
+            let draws = Draws {
+                uniforms: &uniforms,
+                grouped_from,
+            };
+            let drawn = observations.draw(draws, &monitor);
             let largest = x.largest();
             let unit = Frame::new(&x, largest).unit;
             // Grids may have too few distinct rows: then both return an error.

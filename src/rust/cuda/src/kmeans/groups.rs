@@ -1,0 +1,217 @@
+//! Observations in groups, for draws of many centers: a draw looks at few of them.
+
+use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
+
+use super::draw::Seeding;
+use super::launch::{config, BINS, PIECE, THREADS, WARP, WEIGH_WARPS};
+use super::observations::DeviceObservations;
+use crate::arguments::arguments;
+use crate::device::DriverResult;
+use gmhclust_core::error::Result;
+use gmhclust_core::kmeans::CHUNK;
+
+/// Number of blocks of a kernel that works on a list, for each multiprocessor: as many as can be
+/// active at a time, or nearly.
+const BLOCKS_EACH: u32 = 16;
+
+arguments! {
+    /// As in kmeans_launch.cuh.
+    pub struct Groups {
+        pub sorted: u64,
+        pub squares: u64,
+        pub greatest: u64,
+        pub ends: u64,
+        pub pieces: u64,
+        pub changed: u64,
+        pub is_changed: u64,
+        pub counts: u64,
+        pub groups: u32,
+    }
+}
+
+/// Observations in groups, on a device.
+pub struct GroupedObservations {
+    kernels: Kernels,
+    memory: GroupsMemory,
+    /// Number of groups; none before the first [`Self::sort`].
+    groups: usize,
+    multiprocessors: u32,
+}
+
+struct Kernels {
+    find_greatest: CudaFunction,
+    count_bins: CudaFunction,
+    fill_bins: CudaFunction,
+    open_groups: CudaFunction,
+    weigh_pieces: CudaFunction,
+    sum_changed: CudaFunction,
+    sum_parts: CudaFunction,
+}
+
+struct GroupsMemory {
+    sorted: CudaSlice<u32>,
+    squares: CudaSlice<f64>,
+    greatest: CudaSlice<f64>,
+    ends: CudaSlice<u32>,
+    pieces: CudaSlice<u64>,
+    changed: CudaSlice<u32>,
+    is_changed: CudaSlice<u32>,
+    counts: CudaSlice<u32>,
+}
+
+/// Replaces the sizes of bins by their starts.
+pub fn to_starts(sizes: &mut [u32]) {
+    let mut start = 0;
+    for size in sizes {
+        start += std::mem::replace(size, start);
+    }
+}
+
+impl GroupedObservations {
+    /// Memory for observations in at most `most` groups.
+    ///
+    /// # Errors
+    /// `Error::Device` when the device fails.
+    pub fn new(observations: &DeviceObservations, most: usize) -> Result<Self> {
+        let kernel = |name| observations.kernel(name);
+        let kernels = Kernels {
+            find_greatest: kernel("find_greatest")?,
+            count_bins: kernel("count_bins")?,
+            fill_bins: kernel("fill_bins")?,
+            open_groups: kernel("open_groups")?,
+            weigh_pieces: kernel("weigh_pieces")?,
+            sum_changed: kernel("sum_changed")?,
+            sum_parts: kernel("sum_parts")?,
+        };
+        let (stream, n) = (&observations.stream, observations.x.nrows());
+        let allocated = || -> DriverResult<_> {
+            // SAFETY: `sort` writes all of them before kernels read them.
+            let (sorted, squares) = unsafe { (stream.alloc(n)?, stream.alloc(n)?) };
+            // SAFETY: as above, and kernels read only the pieces and chunks that were listed.
+            let (pieces, changed) = unsafe {
+                (
+                    stream.alloc(most + n.div_ceil(PIECE))?,
+                    stream.alloc(n.div_ceil(CHUNK))?,
+                )
+            };
+            let memory = GroupsMemory {
+                sorted,
+                squares,
+                pieces,
+                changed,
+                greatest: stream.alloc_zeros(most)?,
+                ends: stream.alloc_zeros(most * BINS)?,
+                is_changed: stream.alloc_zeros(n.div_ceil(CHUNK))?,
+                counts: stream.alloc_zeros(2)?,
+            };
+            Ok((memory, observations.device.multiprocessors()?))
+        };
+        let (memory, multiprocessors) = allocated().map_err(|error| observations.error(&error))?;
+        Ok(Self {
+            kernels,
+            memory,
+            groups: 0,
+            multiprocessors,
+        })
+    }
+
+    /// Sorts the observations by the nearest of the first `groups` centers.
+    ///
+    /// # Errors
+    /// `Error::Device` when the device fails.
+    pub fn sort(
+        &mut self,
+        observations: &DeviceObservations,
+        seeding: &Seeding,
+        groups: usize,
+    ) -> Result<()> {
+        let sorted = self.sort_on_device(observations, seeding, groups);
+        sorted.map_err(|error| observations.error(&error))
+    }
+
+    fn sort_on_device(
+        &mut self,
+        observations: &DeviceObservations,
+        seeding: &Seeding,
+        groups: usize,
+    ) -> DriverResult<()> {
+        let stream = &observations.stream;
+        stream.memset_zeros(&mut self.memory.greatest)?;
+        stream.memset_zeros(&mut self.memory.ends)?;
+        self.groups = groups;
+        let arguments = (seeding, &self.arguments(observations));
+        let each = config(seeding.rows.div_ceil(THREADS as u32), THREADS as u32);
+        let kernels = &self.kernels;
+        run(observations, &kernels.find_greatest, each, arguments)?;
+        run(observations, &kernels.count_bins, each, arguments)?;
+        let mut bins = self.memory.ends.slice_mut(..groups * BINS);
+        let mut starts = stream.clone_dtoh(&bins)?;
+        to_starts(&mut starts);
+        stream.memcpy_htod(&starts, &mut bins)?;
+        run(observations, &kernels.fill_bins, each, arguments)?;
+        run(observations, &kernels.sum_parts, parts(seeding), arguments)?;
+        // The host's copy must outlive the copying.
+        stream.synchronize()
+    }
+
+    /// Launches what weighs the observations with the center of this number, after it was drawn.
+    pub fn weigh(
+        &self,
+        observations: &DeviceObservations,
+        seeding: &Seeding,
+        number: u32,
+    ) -> DriverResult<()> {
+        let kernels = &self.kernels;
+        let arguments = (seeding, &self.arguments(observations));
+        let groups = config(
+            (self.groups as u32).div_ceil(THREADS as u32),
+            THREADS as u32,
+        );
+        let lists = config(BLOCKS_EACH * self.multiprocessors, WEIGH_WARPS * WARP);
+        for (kernel, size) in [
+            (&kernels.open_groups, groups),
+            (&kernels.weigh_pieces, lists),
+        ] {
+            let mut launch = observations.stream.launch_builder(kernel);
+            launch.arg(arguments.0).arg(arguments.1).arg(&number);
+            // SAFETY: as in `run`.
+            unsafe { launch.launch(size)? };
+        }
+        run(observations, &kernels.sum_changed, lists, arguments)?;
+        run(observations, &kernels.sum_parts, parts(seeding), arguments)
+    }
+
+    fn arguments(&self, observations: &DeviceObservations) -> Groups {
+        let memory = &self.memory;
+        Groups {
+            sorted: observations.at(&memory.sorted),
+            squares: observations.at(&memory.squares),
+            greatest: observations.at(&memory.greatest),
+            ends: observations.at(&memory.ends),
+            pieces: observations.at(&memory.pieces),
+            changed: observations.at(&memory.changed),
+            is_changed: observations.at(&memory.is_changed),
+            counts: observations.at(&memory.counts),
+            groups: self.groups as u32,
+        }
+    }
+}
+
+/// A warp for each sum of sums.
+fn parts(seeding: &Seeding) -> LaunchConfig {
+    let parts = (seeding.rows as usize).div_ceil(CHUNK * CHUNK) as u32;
+    config(parts.div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP)
+}
+
+/// Launches a kernel of two arguments.
+fn run(
+    observations: &DeviceObservations,
+    kernel: &CudaFunction,
+    size: LaunchConfig,
+    (seeding, groups): (&Seeding, &Groups),
+) -> DriverResult<()> {
+    let mut launch = observations.stream.launch_builder(kernel);
+    // SAFETY: arguments as declared in kmeans_draw.cuh; the arrays have the sizes that
+    // `GroupedObservations::new` gave them, for at least this number of groups.
+    unsafe { launch.arg(seeding).arg(groups).launch(size) }.map(|_| ())
+}
