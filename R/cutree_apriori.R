@@ -45,27 +45,27 @@ cutree_apriori <- function(tree) {
 }
 
 # The leaves of the tree above the apriori clusters, a list for top_tree(): their `labels`;
-# `of_observation`, the leaf of each observation; and `of_id`, whose element id + n + 1 is the leaf
-# of `id` in `tree$merge`, up to the last merge within apriori clusters.
+# `of_observation`, the leaf of each observation; and `of_merge`, that of each merge within apriori
+# clusters.
 apriori_leaves <- function(tree, call) {
   check_apriori_part(tree, "tree", call)
-  labels <- label_values(tree$apriori)
-  leaf <- match(tree$apriori, labels)
-  loose <- which(is.na(leaf))
+  coded <- label_codes(tree$apriori)
+  labels <- coded$labels
+  leaf <- coded$codes
+  loose <- which(leaf == 0L)
   leaf[loose] <- length(labels) + seq_along(loose)
-  leaf_of_merge <- match(tree$g.labels, labels)
+  of_merge <- codes_of(tree$g.labels, labels)
 
-  n <- length(leaf)
-  of_id <- c(rev(leaf), NA, leaf_of_merge)
-  joined <- of_id[tree$merge[seq_along(leaf_of_merge), ] + n + 1L]
   # Every leaf is exactly one cluster if all merges join clusters of their own label, and the number
   # of remaining clusters is the number of leaves.
-  joins_own <- all(joined == leaf_of_merge)
   count <- length(labels) + length(loose)
-  if (!isTRUE(joins_own) || n - length(leaf_of_merge) != count) refuse_apriori_part("tree", call)
+  fits <- length(leaf) - length(of_merge) == count && !any(of_merge == 0L) && run_job(
+    job_joins_own(as_integers(tree$merge), leaf, of_merge), FALSE, "Cutting the tree", call
+  )
+  if (!fits) refuse_apriori_part("tree", call)
   list(
     labels = c(label_text(labels), loose_labels(tree$labels, loose)), of_observation = leaf,
-    of_id = of_id
+    of_merge = of_merge
   )
 }
 

@@ -48,14 +48,14 @@ top_of <- function(tree, cluster, k, call) {
   top_tree(tree, inner, list(
     labels = as.character(seq_len(k)),
     of_observation = cluster,
-    of_id = c(rev(cluster), NA, cluster[some_leaf(tree$merge, inner)])
+    of_merge = cluster[some_leaf(tree$merge, inner)]
   ), call)
 }
 
 # One leaf below each of the first `inner` merges that a later merge joins; NA for the other merges.
 some_leaf <- function(merge, inner) {
   leaf <- rep(NA_integer_, inner)
-  cut_off <- merge[seq_len(nrow(merge)) > inner, ]
+  cut_off <- merge[seq(inner + 1, nrow(merge)), ]
   cut_off <- cut_off[cut_off > 0 & cut_off <= inner]
   below <- cut_off
   repeat {
@@ -68,13 +68,18 @@ some_leaf <- function(merge, inner) {
 }
 
 # The tree `tree` without its first `inner` merges. `leaves` is a list: the `labels` of the leaves
-# of the result; `of_observation`, the leaf of each observation; and `of_id`, whose element id + n +
-# 1 is the leaf of `id` in `tree$merge`, for each id that the remaining merges refer to.
+# of the result; `of_observation`, the leaf of each observation; and `of_merge`, that of each of the
+# first merges that a remaining merge refers to.
 top_tree <- function(tree, inner, leaves, call) {
   n <- nrow(tree$merge) + 1L
-  kept <- seq_len(n - 1L) > inner
-  above <- tree$merge[kept, , drop = FALSE]
-  merge <- ifelse(above > inner, above - inner, -leaves$of_id[above + n + 1L])
+  kept <- seq(inner + 1, n - 1)
+  merge <- tree$merge[kept, , drop = FALSE]
+  is_observation <- merge < 0
+  is_kept <- merge > inner
+  is_leaf <- !is_observation & !is_kept
+  merge[is_observation] <- -leaves$of_observation[-merge[is_observation]]
+  merge[is_leaf] <- -leaves$of_merge[merge[is_leaf]]
+  merge[is_kept] <- merge[is_kept] - inner
   merge <- sort_merge_rows(matrix(as.integer(merge), ncol = 2))
   top <- new_hclust(
     merge, tree$height[kept], leaf_order(merge, call), labels = leaves$labels, method = tree$method,
@@ -82,11 +87,17 @@ top_tree <- function(tree, inner, leaves, call) {
   )
   if (is.list(top$settings)) top$settings$inversions <- count_inversions(top$height)
   of_observation <- leaves$of_observation
-  top$members <- as.vector(rowsum(leaf_members(tree), of_observation))
+  top$members <- members_of(tree, of_observation, length(leaves$labels))
   top$leaf <- if (is.null(tree$leaf)) {
     stats::setNames(of_observation, tree$labels)
   } else {
     stats::setNames(of_observation[tree$leaf], names(tree$leaf))
   }
   top
+}
+
+# The number of observations in each of `count` leaves; `leaf` has the leaf of each leaf of `tree`.
+members_of <- function(tree, leaf, count) {
+  members <- leaf_members(tree)
+  if (is.null(tree$members)) tabulate(leaf, count) else as.vector(rowsum(members, leaf))
 }

@@ -283,13 +283,21 @@ job_cut_tree <- function(merge, k) .Call(wrap__job_cut_tree, merge, k)
 #' @noRd
 job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
 
-#' Starts to search for crossing branches.
-#' @param merge as in job_cut_tree().
-#' @param order integers, a permutation of the observations.
-#' @return External pointer to the job. Its value is the numbers of the merges whose branches
-#'   cross.
+#' Starts to check a tree.
+#' @param merge integer matrix of two columns with at least one row.
+#' @param order integers.
+#' @return External pointer to the job. Its value is a list of the fields of `Faults`: integers,
+#'   except `has_all`, a flag.
 #' @noRd
-job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
+job_tree_faults <- function(merge, order) .Call(wrap__job_tree_faults, merge, order)
+
+#' Starts to check that merges join parts of their own cluster.
+#' @param merge as in job_cut_tree().
+#' @param leaves integers: the cluster of each observation.
+#' @param merges integers: the cluster of each of the first merges, at most all.
+#' @return External pointer to the job. Its value is a flag.
+#' @noRd
+job_joins_own <- function(merge, leaves, merges) .Call(wrap__job_joins_own, merge, leaves, merges)
 
 #' Starts to look for the populations of a tree.
 #' @param x as in job_gkmeans().

@@ -15,12 +15,17 @@ new_hclust <- function(merge, height, order, labels, method, call, dist_method =
 
 # The problems of the hclust object `tree`, one sentence each; character(0) for a valid object.
 hclust_problems <- function(tree) {
-  problems <- merge_problems(tree$merge)
-  if (length(problems) > 0) return(problems)
+  problem <- matrix_problem(tree$merge)
+  if (!is.null(problem)) return(problem)
   merges <- nrow(tree$merge)
+  order <- if (is_whole(tree$order)) as.integer(tree$order) else integer(0)
+  faults <- tree_faults(tree$merge, order)
+  problems <- merge_problems(faults)
+  if (length(problems) > 0) return(problems)
   c(
     height_problems(tree$height, merges),
-    order_problems(tree$order, tree$merge),
+    if (!faults$has_all) sprintf("`order` is not a permutation of 1 to %d", merges + 1L),
+    id_problem(faults$crossing, "`order` makes branches cross at merges "),
     if (!is.null(tree$labels) && length(tree$labels) != merges + 1) {
       sprintf("`labels` has length %d, not %d", length(tree$labels), merges + 1L)
     },
@@ -32,9 +37,8 @@ hclust_problems <- function(tree) {
 top_problems <- function(tree, n) {
   has_members <- is.numeric(tree$members) && length(tree$members) == n
   leaf <- tree$leaf
-  is_leaf <- is.null(leaf) ||
-    (is.numeric(leaf) && !is.object(leaf) && all(is.finite(leaf)) &&
-       all(leaf == round(leaf) & leaf >= 1 & leaf <= n))
+  is_leaf <- is.null(leaf) || (is_whole(leaf) && length(leaf) > 0 && min(leaf) >= 1 &&
+                                 max(leaf) <= n)
   c(
     if (has_members && !all(is.finite(tree$members) & tree$members > 0)) {
       "`members` are not all positive numbers"
@@ -43,25 +47,29 @@ top_problems <- function(tree, n) {
   )
 }
 
-merge_problems <- function(merge) {
+# The problem of `merge` as a matrix; NULL if it is one of integers, or of numbers that become some.
+matrix_problem <- function(merge) {
   if (!is.matrix(merge) || !is.numeric(merge) || ncol(merge) != 2 || nrow(merge) < 1) {
     return("`merge` is not a numeric matrix with 2 columns and at least 1 row")
   }
+  if (is_whole(merge)) return(NULL)
   if (!all(is.finite(merge)) || any(merge != round(merge))) {
     return("`merge` has entries that are not whole numbers")
   }
-  merges <- nrow(merge)
-  n <- merges + 1L
-  ids <- c(seq(-n, -1L), seq_len(merges - 1L))
-  exists <- merge >= -n & merge <= merges & merge != 0
-  times <- tabulate(merge[exists] + n + 1L, n + merges + 1L)
-  of_id <- function(test) ids[test(times[ids + n + 1L])]
-  ahead <- which(pmax(merge[, 1], merge[, 2]) >= seq_len(merges))
+  merge_problems(list(unknown = merge[abs(merge) > .Machine$integer.max]))
+}
+
+tree_faults <- function(merge, order) {
+  run_job(job_tree_faults(as_integers(merge), order), FALSE, "Checking the tree")
+}
+
+# The problems of `merge`, from the value of tree_faults().
+merge_problems <- function(faults) {
   c(
-    id_problem(unique(merge[!exists]), "`merge` names clusters that do not exist: "),
-    id_problem(of_id(function(times) times > 1), "`merge` names clusters more than once: "),
-    id_problem(of_id(function(times) times == 0), "`merge` leaves clusters out: "),
-    id_problem(ahead, "`merge` refers to clusters that are not there yet, in rows ")
+    id_problem(unique(faults$unknown), "`merge` names clusters that do not exist: "),
+    id_problem(faults$repeated, "`merge` names clusters more than once: "),
+    id_problem(faults$missing, "`merge` leaves clusters out: "),
+    id_problem(faults$early, "`merge` refers to clusters that are not there yet, in rows ")
   )
 }
 
@@ -79,19 +87,11 @@ height_problems <- function(height, merges) {
   id_problem(which(!is.finite(height)), "`height` is not finite at ")
 }
 
-order_problems <- function(order, merge) {
-  n <- nrow(merge) + 1L
-  if (!is_permutation(order, n)) return(sprintf("`order` is not a permutation of 1 to %d", n))
-  # Branches cross if the leaves of a cluster are not contiguous in `order`.
-  crossing <- run_job(
-    job_crossings(as_integers(merge), as.integer(order)), FALSE, "Checking the tree"
-  )
-  id_problem(crossing, "`order` makes branches cross at merges ")
-}
-
-is_permutation <- function(order, n) {
-  is.numeric(order) && length(order) == n && all(is.finite(order)) &&
-    all(order == round(order) & order >= 1 & order <= n) && all(tabulate(order, n) == 1L)
+# Whether x has whole numbers that integers can hold. Integers are not looked at one by one.
+is_whole <- function(x) {
+  if (!is.numeric(x) || is.object(x)) return(FALSE)
+  if (is.integer(x)) return(!anyNA(x))
+  all(is.finite(x)) && all(x == round(x)) && all(abs(x) <= .Machine$integer.max)
 }
 
 # A matrix of whole numbers with storage mode integer, for compiled code.

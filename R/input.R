@@ -217,10 +217,11 @@ labels_of <- function(apriori) if (inherits(apriori, "kmeans")) unname(apriori$c
 apriori_clusters <- function(apriori, n, arg, call) {
   if (is.null(apriori)) return(NULL)
   check_labels(apriori, n, arg, call)
-  labels <- label_values(apriori)
-  codes <- match(apriori, labels, nomatch = 0L)
+  coded <- label_codes(apriori)
+  labels <- coded$labels
+  codes <- coded$codes
   shared <- which(tabulate(codes, length(labels)) >= 2)
-  if (length(shared) < length(labels)) codes <- match(codes, shared, nomatch = 0L)
+  if (length(shared) < length(labels)) codes <- codes_of(codes, shared)
   if (length(shared) == 0 || (length(shared) == 1 && all(codes == 1L))) return(NULL)
   list(codes = codes, labels = labels[shared])
 }
@@ -263,6 +264,37 @@ label_values <- function(apriori) {
   }
   is_none <- if (is.numeric(values)) values == 0 else as.character(values) == "0"
   values[!is.na(values) & !is_none]
+}
+
+# The distinct labels, as of label_values(), and `codes`: the place of each observation's label
+# among them, 0 for none.
+label_codes <- function(apriori) {
+  most <- if (is_small_numbers(apriori)) max(apriori)
+  labels <- if (is.null(most)) {
+    label_values(apriori)
+  } else {
+    as.vector(which(tabulate(apriori, most) > 0), typeof(apriori))
+  }
+  list(labels = labels, codes = codes_of(apriori, labels))
+}
+
+# The places of values among distinct labels, 0 for none. For whole numbers that are not much greater
+# than their count, by a table, which is faster than match().
+codes_of <- function(values, labels) {
+  if (!is_small_numbers(values) || !is_small_numbers(labels)) {
+    return(match(values, labels, nomatch = 0L))
+  }
+  places <- integer(max(values, labels) + 1)
+  places[labels + 1] <- seq_along(labels)
+  places[1] <- 0L
+  places[values + 1]
+}
+
+# Whether x is a plain vector of whole numbers from 0 to about its length.
+is_small_numbers <- function(x) {
+  if (!is.numeric(x) || is.object(x) || length(x) == 0 || anyNA(x)) return(FALSE)
+  range <- range(x)
+  range[1] >= 0 && range[2] <= max(length(x), 1e4) && (is.integer(x) || all(x == trunc(x)))
 }
 
 # Labels as text. as.character() would write 100000 as "1e+05", or 1 as "1e+00", by option `scipen`.

@@ -115,7 +115,8 @@ checkHca <- function(h, verb = TRUE, dbg = 0) {
 #' @export
 computeLeafOrder <- function(merge, verb = 0) {
   call <- match.call()
-  problems <- merge_problems(merge)
+  problems <- matrix_problem(merge)
+  if (is.null(problems)) problems <- merge_problems(tree_faults(merge, integer(0)))
   if (length(problems) > 0) {
     refuse("merge", paste("is not the merge matrix of a tree:", problems[1]), "see check_hclust()",
            call)

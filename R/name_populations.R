@@ -295,9 +295,7 @@ population_numbers <- function(x, arg, call) {
 most_numbers <- 1e4
 
 is_population_numbers <- function(numbers) {
-  is.numeric(numbers) && !is.object(numbers) && is.null(dim(numbers)) &&
-    all(is.finite(numbers)) && all(numbers >= 0 & numbers == round(numbers)) &&
-    all(numbers <= .Machine$integer.max)
+  is_whole(numbers) && is.null(dim(numbers)) && (length(numbers) == 0 || min(numbers) >= 0)
 }
 
 # The names of the k populations of x: attribute `levels` or, without it, their numbers.

@@ -243,7 +243,10 @@ ordered_groups <- function(labels) {
     values <- sort(values)
     names <- vapply(values, format, "", digits = 15, scientific = 15, decimal.mark = ".")
   }
-  factor(match(labels, values), seq_along(values), names)
+  codes <- match(labels, values)
+  # factor() would match once more. Numbers that differ after 15 digits have one name.
+  if (anyDuplicated(names) > 0) return(factor(codes, seq_along(values), names))
+  structure(codes, levels = names, class = "factor")
 }
 
 natural_sort <- function(text) {

@@ -1,12 +1,13 @@
 //! gcutree(), and functions that order and check the leaves of any tree.
 
 use extendr_api::prelude::*;
-use gmhclust_core::{cut, dendrogram, Monitor, Result as CoreResult};
+use gmhclust_core::dendrogram::{self, Faults};
+use gmhclust_core::{cut, memory, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::integers_to_r;
-use crate::rvalue::Values;
+use crate::rvalue::{self, Values};
 
 /// Starts to cut a tree into clusters.
 /// @param merge integer matrix, component `merge` of a valid hclust object.
@@ -48,22 +49,63 @@ fn job_leaf_order(merge: Robj) -> Robj {
     Job::start(merges, prepare(), integers_to_r).into_r()
 }
 
-/// Starts to search for crossing branches.
-/// @param merge as in job_cut_tree().
-/// @param order integers, a permutation of the observations.
-/// @return External pointer to the job. Its value is the numbers of the merges whose branches
-///   cross.
+/// Starts to check a tree.
+/// @param merge integer matrix of two columns with at least one row.
+/// @param order integers.
+/// @return External pointer to the job. Its value is a list of the fields of `Faults`: integers,
+///   except `has_all`, a flag.
 /// @noRd
 #[extendr]
-fn job_crossings(merge: Robj, order: Robj) -> Robj {
+fn job_tree_faults(merge: Robj, order: Robj) -> Robj {
     let merge = Values::of(&merge, "merge");
     let merges = merges(&merge);
     let prepare = || {
         let merge = dendrogram::merge_rows(&merge?)?;
-        let order = Values::<i32>::of(&order, "order")?.to_vec();
-        Ok(move |_: &Monitor| dendrogram::crossings(&merge, &order))
+        let order = Values::<i32>::of(&order, "order")?;
+        let order = memory::copied("a copy of the order needs", &order)?;
+        Ok(move |_: &Monitor| Faults::of(&merge, &order))
     };
-    Job::start(merges, prepare(), integers_to_r).into_r()
+    Job::start(merges, prepare(), faults_to_r).into_r()
+}
+
+fn faults_to_r(faults: Faults) -> CoreResult<Robj> {
+    rvalue::list([
+        ("unknown", integers_to_r(faults.unknown)?),
+        ("repeated", integers_to_r(faults.repeated)?),
+        ("missing", integers_to_r(faults.missing)?),
+        ("early", integers_to_r(faults.early)?),
+        ("has_all", rvalue::logical(faults.has_all)),
+        ("crossing", integers_to_r(faults.crossing)?),
+    ])
+}
+
+/// Starts to check that merges join parts of their own cluster.
+/// @param merge as in job_cut_tree().
+/// @param leaves integers: the cluster of each observation.
+/// @param merges integers: the cluster of each of the first merges, at most all.
+/// @return External pointer to the job. Its value is a flag.
+/// @noRd
+#[extendr]
+fn job_joins_own(merge: Robj, leaves: Robj, merges: Robj) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let count = self::merges(&merge);
+    let prepare = || {
+        let merge = dendrogram::merge_rows(&merge?)?;
+        let copy = |values: &Robj, name| {
+            memory::copied(
+                "a copy of the clusters needs",
+                &Values::<i32>::of(values, name)?,
+            )
+        };
+        let (leaves, merges) = (copy(&leaves, "leaves")?, copy(&merges, "merges")?);
+        if leaves.len() != merge.len() + 1 || merges.len() > merge.len() {
+            return Err(CoreError::Input(
+                "`leaves` or `merges` does not fit the tree".into(),
+            ));
+        }
+        Ok(move |_: &Monitor| Ok(dendrogram::joins_own(&merge, &leaves, &merges)))
+    };
+    Job::start(count, prepare(), |own| Ok(rvalue::logical(own))).into_r()
 }
 
 /// The number of merges, for the size of the memory reserve.
@@ -75,5 +117,6 @@ extendr_module! {
     mod gcutree;
     fn job_cut_tree;
     fn job_leaf_order;
-    fn job_crossings;
+    fn job_tree_faults;
+    fn job_joins_own;
 }

@@ -242,11 +242,7 @@ impl KMeansDevice for Cuda {
         let columns = x.ncols().saturating_sub(policy::KMEANS_HALF_COLUMNS);
         let on = kmeans::KMeansOn {
             devices: &devices,
-            grouped_from: if x.nrows() < self.handover.kmeans_grouped_rows {
-                usize::MAX
-            } else {
-                self.handover.kmeans_grouped_centers
-            },
+            grouped_from: self.handover.kmeans_grouped_centers,
             in_halves: centers * columns >= self.handover.kmeans_half_coordinates,
             cpu: &self.cpu,
         };

@@ -25,8 +25,6 @@ pub struct Handover {
     pub kmeans_coordinates_per_device: usize,
     /// Where half precision takes over from single precision.
     pub kmeans_half_coordinates: usize,
-    /// As [`policy::KMEANS_GROUPED_ROWS`].
-    pub kmeans_grouped_rows: usize,
     /// As [`policy::KMEANS_GROUPED_CENTERS`].
     pub kmeans_grouped_centers: usize,
 }

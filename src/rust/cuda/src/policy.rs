@@ -322,14 +322,6 @@ pub const KMEANS_OPEN_RATIO: usize = 64;
 /// - If wrong: an iteration takes some milliseconds longer.
 pub const KMEANS_FEW_OPEN: usize = 1 << 11;
 
-/// Minimum number of observations that are sorted into groups for draws of many initial centers.
-///
-/// - Counts: observations.
-/// - Run: not measured in the tree.
-/// - If wrong: too low, the launches of five kernels for a draw take longer than looking at all
-///   observations; too high, draws look at all observations.
-pub const KMEANS_GROUPED_ROWS: usize = 1 << 22;
-
 /// Number of drawn centers from which on observations are in groups.
 ///
 /// - Counts: centers.

@@ -76,7 +76,6 @@ impl Planner {
             kmeans_coordinates: policy::KMEANS_COORDINATES,
             kmeans_coordinates_per_device: policy::KMEANS_COORDINATES_PER_DEVICE,
             kmeans_half_coordinates: policy::KMEANS_HALF_COORDINATES,
-            kmeans_grouped_rows: policy::KMEANS_GROUPED_ROWS,
             kmeans_grouped_centers: policy::KMEANS_GROUPED_CENTERS,
         }
     }

@@ -24,6 +24,9 @@ use crate::simd::dispatch;
 const SHARE_OF_BRANCH: usize = 512;
 const FEW_LEAVES: usize = 16;
 
+/// Smallest number of rows that are worth a task. Only the time depends on it.
+const ROWS_AT_A_TIME: usize = 1 << 12;
+
 /// The start of memory errors: what needs the memory.
 const CHECK: &str = "the check of the covariances needs";
 
@@ -67,6 +70,18 @@ pub fn count_singular(
 ) -> Result<SingularMerges> {
     let leaves = Leaves::new(tree)?;
     let is_full_size = |merge: &usize| leaves.sizes[*merge] as f64 >= threshold;
+    // Full-size clusters without a full-size part are independent of each other.
+    let is_first = |merge: &usize| !leaves.parts(*merge).any(|part| is_full_size(&part));
+    let all = (0..leaves.sizes.len()).into_par_iter();
+    let first = all.filter(|merge| is_full_size(merge) && is_first(merge));
+    let first: Vec<usize> = first.collect();
+    if all_are_regular(x, &leaves, &first, monitor)? {
+        let all = (0..leaves.sizes.len()).into_par_iter();
+        return Ok(SingularMerges {
+            full_size: all.filter(is_full_size).count(),
+            singular: 0,
+        });
+    }
     let branches = leaves.branches()?;
     let in_branches = branches.par_iter().map(|branch| {
         let merges = branch.iter().map(|&merge| merge as usize);
@@ -85,8 +100,6 @@ pub fn count_singular(
         known.extend(left);
     }
     let above = || leaves.above_branches().filter(is_full_size);
-    // Full-size clusters without a full-size part are independent of each other.
-    let is_first = |merge: &usize| !leaves.parts(*merge).any(|part| is_full_size(&part));
     let first: Vec<usize> = above().filter(is_first).collect();
     let first = first.into_par_iter().map(|merge| {
         monitor.check()?;
@@ -98,6 +111,53 @@ pub fn count_singular(
         full_size: counts.iter().map(|part| part.full_size).sum(),
         singular: counts.iter().map(|part| part.singular).sum(),
     })
+}
+
+/// Whether bounds prove that all clusters of at least the members of one of these merges have regular
+/// covariances, as they do in most data: with more members, no pivot is smaller, and no diagonal
+/// greater than that of all observations.
+fn all_are_regular(
+    x: &Observations,
+    leaves: &Leaves,
+    merges: &[usize],
+    monitor: &Monitor,
+) -> Result<bool> {
+    // Squares of distances from any row are at least those from the mean.
+    let center = x.row_slice(x.nrows() / 2);
+    let add = |mut sums: Vec<f64>, row: usize| {
+        let values = x.row_slice(row).iter().zip(center);
+        let squares = values.map(|(value, center)| (value - center) * (value - center));
+        sums.iter_mut()
+            .zip(squares)
+            .for_each(|(sum, square)| *sum += square);
+        sums
+    };
+    let zeros = || vec![0.0; x.ncols()];
+    let sums = (0..x.nrows())
+        .into_par_iter()
+        .with_min_len(ROWS_AT_A_TIME)
+        .fold(zeros, add)
+        .reduce(zeros, |a, b| a.iter().zip(b).map(|(a, b)| a + b).collect());
+    let diagonal = sums.into_iter().fold(0.0, f64::max);
+    let regular = merges
+        .par_iter()
+        .map(|&merge| {
+            monitor.check()?;
+            let cluster = FullSize::of(x, leaves.of(merge))?;
+            Ok(is_surely_regular(
+                cluster.least_pivot,
+                2.0 * diagonal,
+                x.ncols(),
+            ))
+        })
+        .find_any(|regular| !matches!(regular, Ok(true)));
+    regular.unwrap_or(Ok(true))
+}
+
+/// Whether a covariance has an inverse, by a lower bound on its pivots and an upper bound on its
+/// diagonal, with room for rounding.
+fn is_surely_regular(least_pivot: f64, diagonal: f64, columns: usize) -> bool {
+    least_pivot > 4.0 * f64::EPSILON * columns as f64 * diagonal
 }
 
 /// Counts among some merges, of full-size clusters, in their order. `known` has full-size clusters
@@ -196,11 +256,9 @@ impl FullSize {
         self.least_pivot = self.least_pivot.max(least_pivot);
     }
 
-    /// Whether the bounds prove that the covariance has an inverse, with room for rounding.
     fn is_surely_regular(&self) -> bool {
         let largest = self.diagonal.iter().copied().fold(0.0, f64::max);
-        let smallest_pivot = f64::EPSILON * self.mean.len() as f64 * largest;
-        self.least_pivot > 4.0 * smallest_pivot
+        is_surely_regular(self.least_pivot, largest, self.mean.len())
     }
 
     /// Adds members to a cluster that has its scatter.
@@ -256,7 +314,8 @@ impl WithSimd for WithMembers<'_> {
     }
 }
 
-/// The leaves below each merge, as a range of the tree's leaf order.
+/// The leaves below each merge, as a range of the tree's leaf order, in which the leaves of the
+/// first part of a merge come before those of the second.
 struct Leaves<'a> {
     tree: &'a Dendrogram,
     /// By merge, the index in the leaf order of its first leaf.
@@ -266,23 +325,20 @@ struct Leaves<'a> {
 
 impl<'a> Leaves<'a> {
     fn new(tree: &'a Dendrogram) -> Result<Self> {
-        let n = tree.order.len();
-        let mut places = memory::filled(CHECK, n, 0u32)?;
-        for (place, &leaf) in tree.order.iter().enumerate() {
-            places[leaf as usize - 1] = place as u32;
+        let merges = tree.merge.len();
+        let mut sizes: Vec<u32> = memory::room(CHECK, merges)?;
+        let size = |sizes: &[u32], id: i32| if id < 0 { 1 } else { sizes[id as usize - 1] };
+        for &[a, b] in &tree.merge {
+            sizes.push(size(&sizes, a) + size(&sizes, b));
         }
-        let (mut starts, mut sizes) = (memory::room(CHECK, n - 1)?, memory::room(CHECK, n - 1)?);
-        for row in &tree.merge {
-            let part = |id: i32| {
-                if id < 0 {
-                    (places[(-id) as usize - 1], 1)
-                } else {
-                    (starts[id as usize - 1], sizes[id as usize - 1])
+        let mut starts = memory::filled(CHECK, merges, 0u32)?;
+        for (merge, &[a, b]) in tree.merge.iter().enumerate().rev() {
+            let start = starts[merge];
+            for (id, start) in [(a, start), (b, start + size(&sizes, a))] {
+                if id > 0 {
+                    starts[id as usize - 1] = start;
                 }
-            };
-            let [(a, of_a), (b, of_b)] = row.map(part);
-            starts.push(a.min(b));
-            sizes.push(of_a + of_b);
+            }
         }
         Ok(Self {
             tree,
