@@ -107,6 +107,20 @@ gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, m
 #' @noRd
 is_all_finite <- function(x, threads) .Call(wrap__is_all_finite, x, threads)
 
+#' Starts to read records of a file.
+#' @param path raw, the name of the file.
+#' @param layout list(begin, width, bytes, is_real, is_signed, endian): the place of the first byte,
+#'   the number of values of a record and of bytes of a value, flags, and "little" or "big".
+#' @param first,count doubles: the number of the first record to read, from 1, and how many.
+#' @param columns integers: the places of the values to read, from 1.
+#' @param ranges,cofactors NULL, or a double for each of these values: values are taken modulo
+#'   `ranges`; then asinh(value / cofactor) is taken, unless the cofactor is NA.
+#' @param threads integer: the number of threads.
+#' @return External pointer to the job. Its value is a double matrix, or NULL if the file is too
+#'   short.
+#' @noRd
+job_records <- function(path, layout, first, count, columns, ranges, cofactors, threads) .Call(wrap__job_records, path, layout, first, count, columns, ranges, cofactors, threads)
+
 #' Starts to write the manifest of a new folder, unless it has one by then.
 #' @param folder raw, the name of the folder.
 #' @param search list(rows, columns, among, k, metric, digests), made by search_parameters().

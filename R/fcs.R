@@ -14,7 +14,7 @@ fcs_blocks <- function(files, channels, use, cofactor, transform, call) {
     fcs_reader(parts$files, transform),
     data.frame(name = names, rows = vapply(described, `[[`, 0, "events")),
     parts$columns, length(parts$columns), c("file", "files"),
-    width = max(vapply(described, function(file) file$layout$parameters, 0))
+    width = max(vapply(described, function(file) file$layout$width, 0))
   )
   blocks$files <- parts$files
   blocks
@@ -99,7 +99,7 @@ describe_fcs <- function(path) {
   words <- read_keywords(connection, numbers[1:2], size)
   layout <- fcs_layout(words, numbers[3:4], size)
   layout$changed <- as.numeric(file.mtime(path))
-  count <- layout$parameters
+  count <- layout$width
   keyword <- function(ending) unname(words[paste0("$P", seq_len(count), ending)])
   marker <- keyword("S")
   marker[!is.na(marker) & !nzchar(trimws(marker))] <- NA
@@ -210,7 +210,7 @@ fcs_layout <- function(words, data, size) {
     ranges <- ifelse(is.na(ranges) | ranges <= 1, 2^width, 2^ceiling(log2(ranges)))
   }
   list(
-    begin = begin, parameters = count, events = events, bytes = bytes, endian = endian,
+    begin = begin, width = count, events = events, bytes = bytes, endian = endian,
     is_real = is_real, is_signed = FALSE, ranges = ranges, size = size
   )
 }
@@ -238,24 +238,10 @@ fcs_reader <- function(files, transform) {
   files <- lapply(files, function(file) file[c("path", "layout", "columns", "names", "cofactors")])
   columns <- files[[1]]$names
   reader_of_files(files, vapply(files, function(file) file$layout$events, 0), function(file, ...) {
-    values <- read_events(file, ...)
-    if (!is.null(file$cofactors)) values <- transformed(values, file$cofactors)
+    layout <- file$layout
+    ranges <- layout$ranges[file$columns]
+    values <- read_records(file, layout, ..., file$columns, ranges, file$cofactors)
     colnames(values) <- columns
     user_transformed(values, transform)
   })
-}
-
-# The events `first` to `last` of a file, in its chosen columns.
-read_events <- function(file, first, last) {
-  layout <- file$layout
-  connection <- open_described(file)
-  on.exit(close(connection))
-  count <- (last - first + 1) * layout$parameters
-  seek(connection, layout$begin + (first - 1) * layout$parameters * layout$bytes)
-  values <- read_numbers(connection, count, layout)
-  if (length(values) < count) refuse_changed(file, "ended too early")
-  dim(values) <- c(layout$parameters, last - first + 1)
-  values <- values[file$columns, , drop = FALSE]
-  if (!is.null(layout$ranges)) values <- values %% layout$ranges[file$columns]
-  t(values)
 }

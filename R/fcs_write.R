@@ -45,7 +45,7 @@ add_populations.row_blocks <- function(x, populations, output, # nolint: object_
 check_writable <- function(file, populations, call) {
   layout <- file$layout
   close(open_described(file))
-  if (population_channel %in% file$words[paste0("$P", seq_len(layout$parameters), "N")]) {
+  if (population_channel %in% file$words[paste0("$P", seq_len(layout$width), "N")]) {
     refuse("x", paste0("names the file ", quoted(file$path), ", which has a channel ",
                        quoted(population_channel)), "remove or rename it first", call)
   }
@@ -61,19 +61,19 @@ write_population <- function(file, to, number, names) {
   layout <- file$layout
   words <- file$words[!grepl("^POPULATION[0-9]+$", names(file$words))]
   bits <- 8 * layout$bytes
-  added <- paste0("$P", layout$parameters + 1, c("N", "B", "E", "R"))
+  added <- paste0("$P", layout$width + 1, c("N", "B", "E", "R"))
   words[added] <- c(population_channel, bits, "0,0", max(length(names) + 1, 2))
-  words["$PAR"] <- layout$parameters + 1
+  words["$PAR"] <- layout$width + 1
   words[c("$BEGINANALYSIS", "$ENDANALYSIS", "$BEGINSTEXT", "$ENDSTEXT", "$NEXTDATA")] <- "0"
   if (!identical(names, as.character(seq_along(names)))) {
     words[paste0("POPULATION", seq_along(names))] <- names
   }
-  bytes <- layout$events * (layout$parameters + 1) * layout$bytes
+  bytes <- layout$events * (layout$width + 1) * layout$bytes
   write_fcs(to, words, bytes, function(connection) {
     from <- open_described(file)
     on.exit(close(from))
     seek(from, layout$begin)
-    row <- layout$parameters * layout$bytes
+    row <- layout$width * layout$bytes
     at_a_time <- max(1, floor(4 * block_values() / row))
     for (first in seq(1, length.out = ceiling(layout$events / at_a_time), by = at_a_time)) {
       events <- seq.int(first, min(layout$events, first + at_a_time - 1))

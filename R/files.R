@@ -96,6 +96,12 @@ user_transformed <- function(values, transform) {
 
 # A connection to a file that is as it was described.
 open_described <- function(file) {
+  check_described(file)
+  file(file$path, "rb")
+}
+
+# Stops if a file is not as it was described.
+check_described <- function(file) {
   if (!file.exists(file$path)) refuse_changed(file, "no longer exists")
   if (!identical(file.size(file$path), file$layout$size)) {
     refuse_changed(file, "has another size than before")
@@ -103,7 +109,6 @@ open_described <- function(file) {
   if (!identical(as.numeric(file.mtime(file$path)), file$layout$changed)) {
     refuse_changed(file, "was written after it was described")
   }
-  file(file$path, "rb")
 }
 
 refuse_changed <- function(file, why) {
@@ -118,17 +123,18 @@ text_of <- function(bytes) {
   enc2utf8(text)
 }
 
-# The next `count` numbers, as doubles. `layout` says whether they are real, else whether they are
+# The records `first` to `last` of a described file as rows of a double matrix: their values at the
+# places `columns`, with these `ranges` and `cofactors`, as job_records() takes them. `layout` has the
+# `begin` of the records, their `width` in values; whether values are real, else whether they are
 # signed; their number of `bytes`; and in which order these are.
-read_numbers <- function(connection, count, layout) {
-  if (layout$is_real) {
-    return(readBin(connection, "double", count, layout$bytes, endian = layout$endian))
-  }
-  is_short <- layout$bytes < 4
-  values <- as.double(readBin(connection, "integer", count, layout$bytes, endian = layout$endian,
-                              signed = !is_short || layout$is_signed))
-  if (is_short) return(values)
-  # R reads the bits of -2^31 as NA.
-  values[is.na(values)] <- -2^31
-  if (layout$is_signed) values else ifelse(values < 0, values + 2^32, values)
+read_records <- function(file, layout, first, last, columns, ranges = NULL, cofactors = NULL) {
+  check_described(file)
+  count <- last - first + 1
+  values <- run_job(
+    job_records(path_bytes(file$path), layout, first, count, as.integer(columns), ranges,
+                cofactors, threads_to_look(count * length(columns))),
+    FALSE, reading_rows
+  )
+  if (is.null(values)) refuse_changed(file, "ended too early")
+  values
 }

@@ -78,20 +78,14 @@ npy_layout <- function(type) {
 # The rows `first` to `last` of an array.
 read_array <- function(file, first, last) {
   layout <- file$layout
-  connection <- open_described(file)
-  on.exit(close(connection))
-  count <- last - first + 1
-  read <- function(at, count) {
-    seek(connection, layout$begin + at * layout$bytes)
-    values <- read_numbers(connection, count, layout)
-    if (length(values) < count) refuse_changed(file, "ended too early")
-    values
+  if (!layout$by_column) {
+    layout$width <- file$columns
+    return(read_records(file, layout, first, last, seq_len(file$columns)))
   }
-  if (layout$by_column) {
-    columns <- seq_len(file$columns)
-    values <- vapply(columns, function(j) read((j - 1) * file$rows + first - 1, count),
-                     numeric(count))
-    return(matrix(values, count))
-  }
-  matrix(read((first - 1) * file$columns, count * file$columns), count, byrow = TRUE)
+  layout$width <- 1
+  columns <- lapply(seq_len(file$columns), function(j) {
+    layout$begin <- layout$begin + (j - 1) * file$rows * layout$bytes
+    read_records(file, layout, first, last, 1)
+  })
+  do.call(cbind, columns)
 }

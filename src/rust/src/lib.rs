@@ -26,6 +26,7 @@ mod job;
 mod memory;
 mod population_model;
 mod populations;
+mod records;
 mod results;
 mod rvalue;
 mod squares;
@@ -53,6 +54,7 @@ extendr_module! {
     use gknn;
     use gknn_blocks;
     use finite;
+    use records;
     use folder;
     use folder_lock;
     use gmst;

@@ -62,6 +62,7 @@ pub mod neighbours;
 pub mod next_float;
 pub mod observations;
 pub mod populations;
+pub mod records;
 pub mod roster;
 pub mod simd;
 pub mod single_precision;

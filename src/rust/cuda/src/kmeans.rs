@@ -17,6 +17,7 @@ mod iterate;
 mod launch;
 mod lloyd;
 mod observations;
+mod seeding;
 mod sharing;
 mod update;
 
@@ -125,10 +126,9 @@ pub fn kmeans(
 #[cfg(test)]
 mod tests {
     use super::candidates::Candidates;
-    use super::draw::Seeding;
-    use super::groups::Groups;
     use super::launch::*;
     use super::lloyd::Lloyd;
+    use super::seeding::{Groups, Seeding};
     use super::update::{Members, Sort};
     use crate::arguments::{check, constants};
     use gmhclust_core::kmeans::CHUNK;

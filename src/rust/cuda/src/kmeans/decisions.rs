@@ -6,11 +6,12 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use ndarray::{Array2, Axis};
 
-use super::draw::{Draws, Seeding};
-use super::groups::{to_starts, Groups};
+use super::draw::Draws;
+use super::groups::to_starts;
 use super::iterate::relative;
 use super::launch::{BINS, DIGITS, NONE, PIECE, SORTED, TILE, WEIGH_WARPS};
 use super::lloyd::Lloyd;
+use super::seeding::{Groups, Seeding};
 use super::sharing::shares;
 use super::update::{passes, Members, Sort};
 use super::*;

@@ -9,7 +9,7 @@ use ndarray::Array2;
 use super::groups::GroupedObservations;
 use super::launch::{config, DRAW_THREADS, NONE, WARP, WEIGH_WARPS};
 use super::observations::DeviceObservations;
-use crate::arguments::arguments;
+use super::seeding::Seeding;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::{seed, CHUNK};
@@ -19,27 +19,6 @@ use gmhclust_core::monitor::Monitor;
 /// Number of centers that are drawn between two checks of the monitor, in a fraction of a second.
 /// If larger, an interrupt is answered late.
 const DRAWN_AT_A_TIME: usize = 64;
-
-arguments! {
-    /// As in kmeans_launch.cuh.
-    pub struct Seeding {
-        pub x: u64,
-        pub uniforms: u64,
-        pub squares: u64,
-        pub nearest: u64,
-        pub sums: u64,
-        pub parts: u64,
-        pub totals: u64,
-        pub centers: u64,
-        pub pruned_below: u64,
-        pub drawn: u64,
-        pub pruned_share: f64,
-        pub rows: u32,
-        pub columns: u32,
-        pub first: u32,
-        pub is_grouped: u32,
-    }
-}
 
 /// What to draw.
 pub struct Draws<'a> {

@@ -2,10 +2,9 @@
 
 use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
 
-use super::draw::Seeding;
 use super::launch::{config, BINS, PIECE, THREADS, WARP, WEIGH_WARPS};
 use super::observations::DeviceObservations;
-use crate::arguments::arguments;
+use super::seeding::{Groups, Seeding};
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::CHUNK;
@@ -13,21 +12,6 @@ use gmhclust_core::kmeans::CHUNK;
 /// Number of blocks of a kernel that works on a list, for each multiprocessor: as many as can be
 /// active at a time, or nearly.
 const BLOCKS_EACH: u32 = 16;
-
-arguments! {
-    /// As in kmeans_launch.cuh.
-    pub struct Groups {
-        pub sorted: u64,
-        pub squares: u64,
-        pub greatest: u64,
-        pub ends: u64,
-        pub pieces: u64,
-        pub changed: u64,
-        pub is_changed: u64,
-        pub counts: u64,
-        pub groups: u32,
-    }
-}
 
 /// Observations in groups, on a device.
 pub struct GroupedObservations {

@@ -1,0 +1,302 @@
+//! Records of numbers in a file: the events of FCS files, the rows of .npy files.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::cpu::Cpu;
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::monitor::Monitor;
+use crate::tasks::share;
+
+/// Number of bytes that a thread reads at a time, or one record. Only the time depends on it.
+const BYTES_AT_A_TIME: usize = 1 << 20;
+
+/// Where records are and how they are written.
+#[derive(Debug, Clone)]
+pub struct Records {
+    path: PathBuf,
+    /// The first byte of the first record.
+    begin: u64,
+    /// Number of values of a record.
+    width: usize,
+    kind: Kind,
+    is_big_endian: bool,
+}
+
+/// The type of the values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    U8,
+    U16,
+    U32,
+    I8,
+    I16,
+    I32,
+    F32,
+    F64,
+}
+
+impl Kind {
+    /// The type of real or of signed or unsigned whole numbers with this number of bytes.
+    fn new(is_real: bool, is_signed: bool, bytes: usize) -> Option<Self> {
+        Some(match (is_real, is_signed, bytes) {
+            (true, _, 4) => Self::F32,
+            (true, _, 8) => Self::F64,
+            (false, false, 1) => Self::U8,
+            (false, false, 2) => Self::U16,
+            (false, false, 4) => Self::U32,
+            (false, true, 1) => Self::I8,
+            (false, true, 2) => Self::I16,
+            (false, true, 4) => Self::I32,
+            _ => return None,
+        })
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+}
+
+/// The format of the values of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    /// Real numbers, or whole ones.
+    pub is_real: bool,
+    /// Whether whole numbers are signed.
+    pub is_signed: bool,
+    /// Number of bytes of a value.
+    pub bytes: usize,
+    pub is_big_endian: bool,
+}
+
+impl Records {
+    /// Records of `width` values, from byte `begin` of a file on.
+    ///
+    /// # Errors
+    /// `Error::Input` for a format that is none of 8, 16 or 32 bits, or of 32 or 64 for real
+    /// numbers, and for records without values.
+    pub fn new(path: PathBuf, begin: u64, width: usize, format: Format) -> Result<Self> {
+        let kind = Kind::new(format.is_real, format.is_signed, format.bytes);
+        match kind {
+            Some(kind) if width > 0 => Ok(Self {
+                path,
+                begin,
+                width,
+                kind,
+                is_big_endian: format.is_big_endian,
+            }),
+            _ => Err(Error::Input("records have no such format".into())),
+        }
+    }
+
+    /// Reads `count` records from number `first` on: their values at these places, from 0, one
+    /// place after the other into `values`, which has room for them. `change(at, values)` may
+    /// change values of the place number `at`. Returns whether the file has the records.
+    ///
+    /// # Errors
+    /// `Error::Input` if there is no such place, or the file cannot be read; `Error::Memory`, and
+    /// `Error::Interrupt` when the monitor says stop.
+    pub fn read(
+        &self,
+        (first, count): (usize, usize),
+        places: &[usize],
+        values: &mut [f64],
+        change: impl Fn(usize, &mut [f64]) + Sync,
+        cpu: &Cpu,
+        monitor: &Monitor,
+    ) -> Result<bool> {
+        if places.iter().any(|&place| place >= self.width) {
+            return Err(Error::Input("records have no such places".into()));
+        }
+        let record = self.width * self.kind.bytes();
+        let at_a_time = (BYTES_AT_A_TIME / record).max(1);
+        // What is read at a time: the number of the first record, and a part of each place.
+        let mut tasks: Vec<(usize, Vec<&mut [f64]>)> = Vec::new();
+        for values in values.chunks_mut(count.max(1)) {
+            for (at, part) in values.chunks_mut(at_a_time).enumerate() {
+                if at == tasks.len() {
+                    tasks.push((first + at * at_a_time, Vec::with_capacity(places.len())));
+                }
+                tasks[at].1.push(part);
+            }
+        }
+        let is_short = AtomicBool::new(false);
+        let mut buffers = vec![Vec::new(); cpu.threads()];
+        cpu.install(|| {
+            share(tasks, &mut buffers, |buffer, (number, parts)| {
+                monitor.check()?;
+                let records = parts.first().map_or(0, |part| part.len());
+                if buffer.len() < records * record {
+                    *buffer = memory::zeros("records need", records * record)?;
+                }
+                let bytes = &mut buffer[..records * record];
+                match read_at(&self.path, self.begin + (number * record) as u64, bytes) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                        is_short.store(true, Ordering::Relaxed);
+                        return Ok(());
+                    }
+                    Err(error) => {
+                        let file = self.path.display();
+                        return Err(Error::Input(format!(
+                            "the file \"{file}\" cannot be read: {error}"
+                        )));
+                    }
+                }
+                for (at, (&place, values)) in places.iter().zip(parts).enumerate() {
+                    self.decode(&bytes[place * self.kind.bytes()..], values);
+                    change(at, values);
+                }
+                Ok(())
+            })
+        })?;
+        Ok(!is_short.into_inner())
+    }
+
+    /// Decodes the value at the start of these bytes, and those a record after each other.
+    fn decode(&self, bytes: &[u8], values: &mut [f64]) {
+        let record = self.width * self.kind.bytes();
+        macro_rules! each {
+            ($type:ty) => {
+                if self.is_big_endian {
+                    each(bytes, record, values, |bytes| {
+                        <$type>::from_be_bytes(bytes).into()
+                    })
+                } else {
+                    each(bytes, record, values, |bytes| {
+                        <$type>::from_le_bytes(bytes).into()
+                    })
+                }
+            };
+        }
+        match self.kind {
+            Kind::U8 => each!(u8),
+            Kind::U16 => each!(u16),
+            Kind::U32 => each!(u32),
+            Kind::I8 => each!(i8),
+            Kind::I16 => each!(i16),
+            Kind::I32 => each!(i32),
+            Kind::F32 => each!(f32),
+            Kind::F64 => each!(f64),
+        }
+    }
+}
+
+fn read_at(path: &Path, begin: u64, bytes: &mut [u8]) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(begin))?;
+    file.read_exact(bytes)
+}
+
+/// Applies `number` to the first bytes of each record.
+fn each<const BYTES: usize>(
+    bytes: &[u8],
+    record: usize,
+    values: &mut [f64],
+    number: impl Fn([u8; BYTES]) -> f64,
+) {
+    for (value, record) in values.iter_mut().zip(bytes.chunks(record)) {
+        *value = number(record[..BYTES].try_into().expect("has as many bytes"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, bytes: &[u8]) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn read(records: &Records, rows: (usize, usize), places: &[usize]) -> Result<Option<Vec<f64>>> {
+        let mut values = vec![f64::NAN; rows.1 * places.len()];
+        let (cpu, monitor) = (Cpu::new(2).unwrap(), Monitor::default());
+        let change = |at: usize, values: &mut [f64]| {
+            values
+                .iter_mut()
+                .for_each(|value| *value += 100.0 * at as f64);
+        };
+        let is_whole = records.read(rows, places, &mut values, change, &cpu, &monitor)?;
+        Ok(is_whole.then_some(values))
+    }
+
+    #[test]
+    fn values_of_all_formats_are_read() {
+        let bytes: Vec<u8> = (0..64).map(|i| i * 37 + 130).collect();
+        let path = file("formats", &[&[9, 9, 9], &bytes[..]].concat());
+        macro_rules! compare {
+            ($type:ty, $is_real:literal, $is_signed:literal) => {
+                for is_big_endian in [false, true] {
+                    let size = size_of::<$type>();
+                    let format = Format {
+                        is_real: $is_real,
+                        is_signed: $is_signed,
+                        bytes: size,
+                        is_big_endian,
+                    };
+                    let records = Records::new(path.clone(), 3, 2, format).unwrap();
+                    let expected = |place: usize| {
+                        let row = |row: usize| {
+                            let at = (2 * row + place) * size;
+                            let bytes = bytes[at..at + size].try_into().unwrap();
+                            let value = match is_big_endian {
+                                true => <$type>::from_be_bytes(bytes),
+                                false => <$type>::from_le_bytes(bytes),
+                            };
+                            f64::from(value)
+                        };
+                        (1..4).map(row).collect::<Vec<f64>>()
+                    };
+                    let second = expected(0).into_iter().map(|value| value + 100.0);
+                    let both: Vec<f64> = expected(1).into_iter().chain(second).collect();
+                    let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits);
+                    let found = read(&records, (1, 3), &[1, 0]).unwrap().unwrap();
+                    assert!(bits(found).eq(bits(both)));
+                }
+            };
+        }
+        compare!(u8, false, false);
+        compare!(u16, false, false);
+        compare!(u32, false, false);
+        compare!(i8, false, true);
+        compare!(i16, false, true);
+        compare!(i32, false, true);
+        compare!(f32, true, false);
+        compare!(f64, true, false);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn many_records_are_read_in_parts_and_missing_ones_noticed() {
+        let count = BYTES_AT_A_TIME;
+        let bytes: Vec<u8> = (0..3 * count).map(|i| (i % 251) as u8).collect();
+        let path = file("parts", &bytes);
+        let format = Format {
+            is_real: false,
+            is_signed: false,
+            bytes: 1,
+            is_big_endian: false,
+        };
+        let records = Records::new(path.clone(), 0, 3, format).unwrap();
+        let found = read(&records, (5, count - 5), &[2]).unwrap().unwrap();
+        let expected = (5..count).map(|row| ((3 * row + 2) % 251) as f64);
+        assert!(found.into_iter().eq(expected));
+        assert_eq!(read(&records, (5, count), &[2]), Ok(None));
+        assert_eq!(read(&records, (2, 0), &[0]), Ok(Some(Vec::new())));
+        assert!(read(&records, (0, 1), &[3]).is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert!(read(&records, (0, 1), &[0]).is_err());
+        assert!(Records::new(path.clone(), 0, 0, format).is_err());
+        assert!(Records::new(path, 0, 1, Format { bytes: 8, ..format }).is_err());
+    }
+}
