@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extendr_api::prelude::*;
 use gmhclust_core::magnitude::LargestSeen;
+use gmhclust_core::matrix::{self, RowSlices};
 use gmhclust_core::populations::Columns;
 use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
 use gmhclust_reserve::ScratchWriter;
+use ndarray::ArrayView2;
 
 use crate::memory::plan;
 use crate::rvalue::{self, Kind, Pointer};
@@ -77,6 +79,20 @@ impl Filling {
     /// `Error::Input` if there are too many; `Error::Memory` if the disk is full.
     pub fn append(&mut self, values: &[f64]) -> CoreResult<()> {
         self.seen.see(values);
+        self.put(values)
+    }
+
+    /// Appends the rows of a matrix, on several threads.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_block(&mut self, block: ArrayView2<f64>, cpu: &Cpu) -> CoreResult<()> {
+        let see = |values: &[f64]| self.seen.see(values);
+        let rows = cpu.install(|| matrix::stacked_and_seen(&[block], self.columns, see))?;
+        self.put(rows.values())
+    }
+
+    fn put(&mut self, values: &[f64]) -> CoreResult<()> {
         match &mut self.to {
             Destination::Memory(all) if all.len() + values.len() <= self.rows * self.columns => {
                 all.extend_from_slice(values);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use extendr_api::prelude::*;
 use gmhclust_core::matrix::RowSlices;
-use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::arguments;
 use crate::data::{Filling, State, Stored};
@@ -66,8 +66,7 @@ fn job_stored_append(stored: Pointer<Stored>, block: Robj, threads: i32) -> Robj
                 return Err(CoreError::Input(message));
             }
             let block = vector::matrix(values, columns);
-            let stack = || matrix::stacked_on_threads(&[block], columns);
-            filling.append(arguments::cpu(threads)?.install(stack)?.values())?;
+            filling.append_block(block, &arguments::cpu(threads)?)?;
             *state = State::Filling(filling);
             Ok(())
         })
