@@ -391,6 +391,14 @@ job_take <- function(job) .Call(wrap__job_take, job)
 #' @noRd
 job_cancel <- function(job) .Call(wrap__job_cancel, job)
 
+#' Integers as places among labels. The caller suspends interrupts.
+#' @param values integers.
+#' @param labels integers, different ones and none of them 0; NULL for all of `values` but 0 and NA.
+#' @return list(labels, codes): the labels, and for each value the place of its label, 0 for none.
+#'   NULL for numbers that are negative or large, and if there is too little memory.
+#' @noRd
+integer_codes <- function(values, labels) .Call(wrap__integer_codes, values, labels)
+
 #' Asks for memory that R code is going to take.
 #' @param what what needs the memory, with its verb: "all values of `x` need".
 #' @param bytes number.

@@ -269,33 +269,21 @@ label_values <- function(apriori) {
 # The distinct labels, as of label_values(), and `codes`: the place of each observation's label
 # among them, 0 for none.
 label_codes <- function(apriori) {
-  most <- if (is_small_numbers(apriori)) max(apriori)
-  labels <- if (is.null(most)) {
-    label_values(apriori)
-  } else {
-    as.vector(which(tabulate(apriori, most) > 0), typeof(apriori))
-  }
+  coded <- if (is_plain_integers(apriori)) suspendInterrupts(integer_codes(apriori, NULL))
+  if (!is.null(coded)) return(coded)
+  labels <- label_values(apriori)
   list(labels = labels, codes = codes_of(apriori, labels))
 }
 
-# The places of values among distinct labels, 0 for none. For whole numbers that are not much greater
-# than their count, by a table, which is faster than match().
+# The places of values among distinct labels, 0 for none. match() takes longer.
 codes_of <- function(values, labels) {
-  if (!is_small_numbers(values) || !is_small_numbers(labels)) {
-    return(match(values, labels, nomatch = 0L))
+  coded <- if (is_plain_integers(values) && is_plain_integers(labels)) {
+    suspendInterrupts(integer_codes(values, labels))
   }
-  places <- integer(max(values, labels) + 1)
-  places[labels + 1] <- seq_along(labels)
-  places[1] <- 0L
-  places[values + 1]
+  if (is.null(coded)) match(values, labels, nomatch = 0L) else coded$codes
 }
 
-# Whether x is a plain vector of whole numbers from 0 to about its length.
-is_small_numbers <- function(x) {
-  if (!is.numeric(x) || is.object(x) || length(x) == 0 || anyNA(x)) return(FALSE)
-  range <- range(x)
-  range[1] >= 0 && range[2] <= max(length(x), 1e4) && (is.integer(x) || all(x == trunc(x)))
-}
+is_plain_integers <- function(x) is.integer(x) && !is.object(x)
 
 # Labels as text. as.character() would write 100000 as "1e+05", or 1 as "1e+00", by option `scipen`.
 label_text <- function(labels) {

@@ -235,7 +235,9 @@ ordered_groups <- function(labels) {
   if (is.raw(labels)) labels <- as.integer(labels)
   if (is.object(labels) || !(is.numeric(labels) || is.character(labels))) return(as.factor(labels))
   labels <- as.vector(labels)
-  values <- unique(labels[!is.na(labels)])
+  # Zero is a label here.
+  coded <- if (is.integer(labels) && isTRUE(min(labels) > 0)) label_codes(labels)
+  values <- if (is.null(coded)) unique(labels[!is.na(labels)]) else coded$labels
   if (is.character(values)) {
     values <- natural_sort(values)
     names <- values
@@ -243,7 +245,7 @@ ordered_groups <- function(labels) {
     values <- sort(values)
     names <- vapply(values, format, "", digits = 15, scientific = 15, decimal.mark = ".")
   }
-  codes <- match(labels, values)
+  codes <- if (is.null(coded)) match(labels, values) else coded$codes
   # factor() would match once more. Numbers that differ after 15 digits have one name.
   if (anyDuplicated(names) > 0) return(factor(codes, seq_along(values), names))
   structure(codes, levels = names, class = "factor")

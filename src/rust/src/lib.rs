@@ -23,6 +23,7 @@ mod gneighbours;
 mod gpu_devices;
 mod graph;
 mod job;
+mod labels;
 mod memory;
 mod population_model;
 mod populations;
@@ -68,6 +69,7 @@ extendr_module! {
     use device;
     use gpu_devices;
     use job;
+    use labels;
     use memory;
     use stored;
 }

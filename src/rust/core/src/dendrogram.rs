@@ -296,12 +296,12 @@ pub fn joins_own(merge: &[[i32; 2]], of_leaves: &[i32], of_merges: &[i32]) -> bo
 /// `Error::Memory`.
 pub fn crossings(merge: &[[i32; 2]], order: &[i32]) -> Result<Vec<i32>> {
     const NEEDS: &str = "looking for branches that cross needs";
-    let mut position = memory::zeros(NEEDS, order.len())?;
-    for (place, &leaf) in order.iter().enumerate() {
+    let mut position = memory::zeros::<u32>(NEEDS, order.len())?;
+    for (place, &leaf) in (0..).zip(order) {
         position[leaf as usize - 1] = place;
     }
     // By cluster: the first and the last place of its leaves, and the number of its leaves.
-    let mut spans: Vec<(usize, usize, usize)> = memory::room(NEEDS, merge.len())?;
+    let mut spans: Vec<(u32, u32, u32)> = memory::room(NEEDS, merge.len())?;
     for pair in merge {
         let [a, b] = pair.map(|id| match id {
             ..0 => {

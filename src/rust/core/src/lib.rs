@@ -50,6 +50,7 @@ pub mod distinct;
 pub mod error;
 pub mod kmeans;
 pub mod knn;
+pub mod labels;
 pub mod linkage;
 pub mod magnitude;
 pub mod mahalanobis;

@@ -1,0 +1,79 @@
+//! Labels of groups as consecutive numbers.
+
+use crate::error::Result;
+use crate::memory;
+
+/// Largest label, besides the number of labels, for which there is a table.
+const SMALL: usize = 1 << 14;
+
+/// What memory errors say.
+const CODES: &str = "the codes of labels need";
+
+/// Labels, and their places in a list of them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Coded {
+    /// Different labels, none of them 0.
+    pub labels: Vec<i32>,
+    /// For each value, the place of its label in `labels`, from 1; 0 for values that are no label.
+    pub codes: Vec<i32>,
+}
+
+impl Coded {
+    /// Codes values by these labels, or by all that there are, in increasing order. The smallest
+    /// integer, R's missing value, and 0 are no labels. `None` if a value is negative, or so much
+    /// greater than their number that a table would take long. Takes O(n) time.
+    ///
+    /// # Errors
+    /// `Error::Memory`.
+    pub fn new(values: &[i32], labels: Option<&[i32]>) -> Result<Option<Self>> {
+        let is_negative = |&&value: &&i32| value < 0 && value != i32::MIN;
+        let all = || values.iter().chain(labels.unwrap_or_default());
+        let most = all().copied().max().unwrap_or(0).max(0) as usize;
+        if most > values.len().max(SMALL) || all().find(is_negative).is_some() {
+            return Ok(None);
+        }
+        // By label, its place, once it is known; before, whether it is there.
+        let mut places = memory::zeros::<i32>(CODES, most + 1)?;
+        let place = |value: i32| usize::try_from(value).unwrap_or(0);
+        let labels = match labels {
+            Some(labels) => memory::copied(CODES, labels)?,
+            None => {
+                values.iter().for_each(|&value| places[place(value)] = 1);
+                let there = (1..=most).filter(|&label| places[label] == 1);
+                let mut labels = memory::room(CODES, there.clone().count())?;
+                labels.extend(there.map(|label| label as i32));
+                labels
+            }
+        };
+        for (number, &label) in (1..).zip(&labels) {
+            places[place(label)] = number;
+        }
+        places[0] = 0;
+        let codes = values.iter().map(|&value| places[place(value)]);
+        Ok(Some(Self {
+            codes: memory::collected(CODES, codes)?,
+            labels,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_become_numbers_in_their_order() {
+        let values = [7, 0, 3, i32::MIN, 7, 20_000, 3];
+        let coded = |values: &[i32], labels: Option<&[i32]>| Coded::new(values, labels).unwrap();
+        assert_eq!(coded(&values, None), None);
+        let found = coded(&values[..5], None).unwrap();
+        assert_eq!(found.labels, [3, 7]);
+        assert_eq!(found.codes, [2, 0, 1, 0, 2]);
+        let found = coded(&values[..5], Some(&[7, 9])).unwrap();
+        assert_eq!(found.codes, [1, 0, 0, 0, 1]);
+        assert_eq!(coded(&[1, -1], None), None);
+        assert_eq!(coded(&[1], Some(&[-1])), None);
+        assert_eq!(coded(&[0, i32::MIN], None).unwrap().codes, [0, 0]);
+        assert!(coded(&[], None).unwrap().labels.is_empty());
+    }
+}
