@@ -1,9 +1,10 @@
 //! k-means on CUDA devices; the kernels are in kernels/kmeans.cu.
 //!
-//! One device draws the initial centers. In an iteration, each device assigns its share of the
-//! observations, and updates its share of the centers. A center is a sum over members in the order
-//! of their numbers, whichever device computes it. So every device has all observations, and the
-//! host exchanges assignments and centers between devices.
+//! One device draws the initial centers; many centers with observations in groups (`groups`). In an
+//! iteration, each device assigns its share of the observations, and updates its share of the
+//! centers. A center is a sum over members in the order of their numbers, whichever device computes
+//! it. So every device has all observations, and the host exchanges assignments and centers between
+//! devices.
 
 mod assign;
 #[cfg(test)]

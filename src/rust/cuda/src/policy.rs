@@ -325,7 +325,9 @@ pub const KMEANS_FEW_OPEN: usize = 1 << 11;
 /// Number of drawn centers from which on observations are in groups.
 ///
 /// - Counts: centers.
-/// - Run: not measured in the tree.
+/// - Run: not measured in the tree. On an H200, k-means with one iteration of 40,000,000 x 14 cells
+///   in 20,000 clusters took 7.7, 7.8 and 8.4 s with 256, 512 and 2,048, and 17.3 s without groups;
+///   for 1,000,000 x 14 in 1,000 all took the same.
 /// - If wrong: too low, groups are wide and most are looked at; too high, draws look at all
 ///   observations.
 pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
