@@ -99,6 +99,13 @@ gknn_release <- function(points) .Call(wrap__gknn_release, points)
 #' @noRd
 gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, metric)
 
+#' The digest of a sequence of values that ends with these. The caller suspends interrupts.
+#' @param values double vector.
+#' @param before the digest of the values before them, "" for none.
+#' @return A text of 16 hexadecimal digits; NULL if R cannot give the values.
+#' @noRd
+digest_values <- function(values, before) .Call(wrap__digest_values, values, before)
+
 #' Whether a vector of doubles is without NA, NaN and infinite values. The caller suspends
 #' interrupts.
 #' @param x double vector.

@@ -124,9 +124,9 @@ text_of <- function(bytes) {
 }
 
 # The records `first` to `last` of a described file as rows of a double matrix: their values at the
-# places `columns`, with these `ranges` and `cofactors`, as job_records() takes them. `layout` has the
-# `begin` of the records, their `width` in values; whether values are real, else whether they are
-# signed; their number of `bytes`; and in which order these are.
+# places `columns`, with these `ranges` and `cofactors`, as job_records() takes them. `layout` has
+# the `begin` of the records, their `width` in values; whether values are real, else whether they
+# are signed; their number of `bytes`; and in which order these are.
 read_records <- function(file, layout, first, last, columns, ranges = NULL, cofactors = NULL) {
   check_described(file)
   count <- last - first + 1

@@ -38,6 +38,14 @@
 #'   *Redundant columns*: `"drop"` leaves them out, `"keep"` keeps them.
 #' @param warn If `TRUE`, messages report inversions (once per session) and singular covariances;
 #'   see *Heights* and *Redundant columns* below.
+#' @param output `NULL`, or a folder for the merges within apriori clusters, which need labels in
+#'   `apriori`. The merges of about a million observations are in a file, which is written as soon
+#'   as it is finished. A call that is repeated, after an interrupt or on another machine, computes
+#'   only what the folder lacks. Data, labels or options that changed are noticed: their merges are
+#'   computed anew. The folder is not needed once there is a tree.
+#' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n parts of these files, and
+#'   leave the others to other calls, such as the jobs of an array. The tree is made only if the
+#'   folder has all files by then. `part` needs `output`.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
 #'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
 #'   bit. See [gpu_devices()] for the work of a GPU, its requirements, and the reasons why a GPU may
@@ -213,7 +221,8 @@
 #' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
 #' the work). [gmhclust_conditions] lists all conditions.
 #'
-#' @return An object of class [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large one.
+#' @return With `part`, if the folder still lacks merges: `NULL`, invisibly. Otherwise an object of
+#'   class [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large one.
 #'   Its components are:
 #' \describe{
 #'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters of each merge; negative numbers are
@@ -275,6 +284,8 @@ gmhclust <- function(x,
                      apriori_intra = TRUE,
                      redundant = c("drop", "keep"),
                      warn = TRUE,
+                     output = NULL,
+                     part = NULL,
                      backend = getOption("gmhclust.backend", "auto"),
                      threads = getOption("gmhclust.threads"),
                      devices = getOption("gmhclust.devices"),
@@ -286,6 +297,8 @@ gmhclust <- function(x,
   distance <- check_choice(distance, distances_of_clusters, "distance", call)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
+  part <- check_tree_part(part, output, call)
+  if (!is.null(output)) make_tree_folder(output, apriori, call)
   reading <- list(
     threads = device$threads, progress = progress, memory = check_budget_size(memory, call),
     copies = if (is.null(apriori)) 1 else 2
@@ -314,7 +327,9 @@ gmhclust <- function(x,
       check_device(backend, threads, devices, call, workers)
     },
     warn = check_flag(warn, "warn", call),
-    left_out = kept$left_out
+    left_out = kept$left_out,
+    output = if (!is.null(output)) normalizePath(output),
+    part = part
   )
   message_if_slow(x, options$subthreshold, call)
   x <- in_range(x, options$scale, "x", call)
@@ -343,9 +358,10 @@ clustering_options <- c("threshold", "subthreshold", "distance", "normalize", "a
 # `apriori`.
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
-  inner <- if (!is.null(options$workers) && !is.null(options$clusters) && options$apriori_intra) {
-    merges_by_workers(x, options, call)
-  }
+  by_tasks <- !is.null(options$clusters) && options$apriori_intra &&
+    (!is.null(options$workers) || !is.null(options$output))
+  inner <- if (by_tasks) merges_by_tasks(x, options, call)
+  if (by_tasks && is.null(inner)) return(invisible(NULL))
   value <- run_job(
     job_gmhclust(
       job_data(x), options[clustering_options], options$clusters$codes, inner, options$device
@@ -410,36 +426,53 @@ message_if_slow <- function(x, subthreshold, call) {
   )
 }
 
-# The merges within all apriori clusters, one cluster after the other, computed by workers.
-merges_by_workers <- function(x, options, call) {
+# The merges within all apriori clusters, one cluster after the other, computed by workers or kept
+# in a folder. NULL if `part` leaves some of them to other calls that have not computed them yet.
+merges_by_tasks <- function(x, options, call) {
   codes <- options$clusters$codes
   members <- split(which(codes > 0), codes[codes > 0])
-  shares <- balance_shares(lengths(members)^2, count_workers(options$workers))
-  tasks <- lapply(shares, function(clusters) {
+  sizes <- lengths(members)
+  in_files <- !is.null(options$output)
+  shares <- if (in_files) {
+    groups_for_files(sizes)
+  } else {
+    balance_shares(sizes^2, count_workers(options$workers))
+  }
+  task_of <- function(clusters) {
     rows <- sort(unlist(members[clusters], use.names = FALSE))
     list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
-  })
-  shared <- list(options = options[clustering_options], device = options$worker_device)
-  found <- run_tasks(
-    tasks, "cluster_share", shared, options$workers,
-    name = function(task) describe_clusters(options$clusters$labels[task$clusters]),
-    what = "Clustering", call = call
-  )
+  }
+  device <- if (is.null(options$workers)) options$device else options$worker_device
+  shared <- list(options = options[clustering_options], device = device, output = options$output)
+  run <- function(shares) {
+    run_tasks(
+      lapply(shares, task_of), "cluster_share", shared, options$workers,
+      name = function(task) describe_clusters(options$clusters$labels[task$clusters]),
+      what = "Clustering", call = call
+    )
+  }
+  found <- if (in_files) {
+    merges_in_files(shares, task_of, run, shared, options)
+  } else {
+    run(shares)
+  }
+  if (is.null(found)) return(NULL)
   # The clusters of each share are in increasing order of their codes.
-  cluster <- unlist(lapply(shares, function(clusters) {
-    rep(clusters, lengths(members)[clusters] - 1L)
-  }))
+  cluster <- unlist(lapply(shares, function(clusters) rep(clusters, sizes[clusters] - 1L)))
   place <- order(cluster)
   merges <- function(part) unlist(lapply(found, `[[`, part))[place]
   list(lower = merges("lower"), higher = merges("higher"), height = merges("height"))
 }
 
-# The merges within a worker's share of the apriori clusters.
+# The merges within a share of the apriori clusters, which are also written to a file if
+# `shared$output` is a folder.
 cluster_share <- function(task, shared) {
-  run_job(
+  found <- run_job(
     job_gmhclust_within(task$x, shared$options, task$codes, with_local_threads(shared$device)),
     FALSE, "Clustering"
   )
+  if (!is.null(shared$output)) write_merges(found, file_of_task(task, shared))
+  found
 }
 
 # Divides tasks with these costs into at most `count` shares of about equal cost: the next task in

@@ -1,7 +1,8 @@
 test_that("the signature is the published one", {
   expect_named(formals(gmhclust), c(
     "x", "threshold", "apriori", "subthreshold", "distance", "normalize", "scale", "apriori_intra",
-    "redundant", "warn", "backend", "threads", "devices", "memory", "progress", "BPPARAM", "..."
+    "redundant", "warn", "output", "part", "backend", "threads", "devices", "memory", "progress",
+    "BPPARAM", "..."
   ))
 })
 

@@ -9,7 +9,8 @@ use crate::rvalue::{self, Values};
 
 /// Integers as places among labels. The caller suspends interrupts.
 /// @param values integers.
-/// @param labels integers, different ones and none of them 0; NULL for all of `values` but 0 and NA.
+/// @param labels integers, different ones and none of them 0; NULL for all of `values`, without 0
+///   and NA.
 /// @return list(labels, codes): the labels, and for each value the place of its label, 0 for none.
 ///   NULL for numbers that are negative or large, and if there is too little memory.
 /// @noRd

@@ -8,6 +8,7 @@ mod arguments;
 mod as_igraph;
 mod data;
 mod device;
+mod digest;
 mod finite;
 mod folder;
 mod folder_lock;
@@ -54,6 +55,7 @@ extendr_module! {
     use gdist;
     use gknn;
     use gknn_blocks;
+    use digest;
     use finite;
     use records;
     use folder;

@@ -17,8 +17,8 @@ extern "C" {
 
 /// Starts to read records of a file.
 /// @param path raw, the name of the file.
-/// @param layout list(begin, width, bytes, is_real, is_signed, endian): the place of the first byte,
-///   the number of values of a record and of bytes of a value, flags, and "little" or "big".
+/// @param layout list(begin, width, bytes, is_real, is_signed, endian): the place of the first
+///   byte, the number of values of a record and of bytes of a value, flags, and "little" or "big".
 /// @param first,count doubles: the number of the first record to read, from 1, and how many.
 /// @param columns integers: the places of the values to read, from 1.
 /// @param ranges,cofactors NULL, or a double for each of these values: values are taken modulo

@@ -113,9 +113,9 @@ pub fn count_singular(
     })
 }
 
-/// Whether bounds prove that all clusters of at least the members of one of these merges have regular
-/// covariances, as they do in most data: with more members, no pivot is smaller, and no diagonal
-/// greater than that of all observations.
+/// Whether bounds prove that all clusters that contain one of these have regular covariances, as
+/// they do in most data: with more members, no pivot is smaller, and no diagonal is greater than
+/// that of all observations.
 fn all_are_regular(
     x: &Observations,
     leaves: &Leaves,
