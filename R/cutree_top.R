@@ -98,6 +98,6 @@ top_tree <- function(tree, inner, leaves, call) {
 
 # The number of observations in each of `count` leaves; `leaf` has the leaf of each leaf of `tree`.
 members_of <- function(tree, leaf, count) {
-  members <- leaf_members(tree)
-  if (is.null(tree$members)) tabulate(leaf, count) else as.vector(rowsum(members, leaf))
+  if (is.null(tree$members)) return(tabulate(leaf, count))
+  as.vector(rowsum(leaf_members(tree), leaf))
 }

@@ -18,7 +18,10 @@ hclust_problems <- function(tree) {
   problem <- matrix_problem(tree$merge)
   if (!is.null(problem)) return(problem)
   merges <- nrow(tree$merge)
-  order <- if (is_whole(tree$order)) as.integer(tree$order) else integer(0)
+  order <- tree$order
+  # A class does not matter here.
+  if (is.numeric(order)) order <- unclass(order)
+  order <- if (is_whole(order)) as.integer(order) else integer(0)
   faults <- tree_faults(tree$merge, order)
   problems <- merge_problems(faults)
   if (length(problems) > 0) return(problems)
@@ -37,8 +40,7 @@ hclust_problems <- function(tree) {
 top_problems <- function(tree, n) {
   has_members <- is.numeric(tree$members) && length(tree$members) == n
   leaf <- tree$leaf
-  is_leaf <- is.null(leaf) || (is_whole(leaf) && length(leaf) > 0 && min(leaf) >= 1 &&
-                                 max(leaf) <= n)
+  is_leaf <- length(leaf) == 0 || (is_whole(leaf) && min(leaf) >= 1 && max(leaf) <= n)
   c(
     if (has_members && !all(is.finite(tree$members) & tree$members > 0)) {
       "`members` are not all positive numbers"
@@ -47,7 +49,7 @@ top_problems <- function(tree, n) {
   )
 }
 
-# The problem of `merge` as a matrix; NULL if it is one of integers, or of numbers that become some.
+# The problem of `merge` as a matrix; NULL if it is one of whole numbers.
 matrix_problem <- function(merge) {
   if (!is.matrix(merge) || !is.numeric(merge) || ncol(merge) != 2 || nrow(merge) < 1) {
     return("`merge` is not a numeric matrix with 2 columns and at least 1 row")
@@ -56,11 +58,20 @@ matrix_problem <- function(merge) {
   if (!all(is.finite(merge)) || any(merge != round(merge))) {
     return("`merge` has entries that are not whole numbers")
   }
-  merge_problems(list(unknown = merge[abs(merge) > .Machine$integer.max]))
+  NULL
 }
 
 tree_faults <- function(merge, order) {
-  run_job(job_tree_faults(as_integers(merge), order), FALSE, "Checking the tree")
+  # Numbers that no integer can hold name no cluster, as this one.
+  most <- .Machine$integer.max
+  whole <- if (is.integer(merge)) merge else as_integers(pmax(pmin(merge, most), -most))
+  faults <- run_job(job_tree_faults(whole, order), FALSE, "Checking the tree")
+  # By columns, as they were given.
+  if (length(faults$unknown) > 0) {
+    merges <- nrow(merge)
+    faults$unknown <- merge[merge < -merges - 1 | merge > merges | merge == 0]
+  }
+  faults
 }
 
 # The problems of `merge`, from the value of tree_faults().

@@ -77,15 +77,7 @@ npy_layout <- function(type) {
 
 # The rows `first` to `last` of an array.
 read_array <- function(file, first, last) {
-  layout <- file$layout
-  if (!layout$by_column) {
-    layout$width <- file$columns
-    return(read_records(file, layout, first, last, seq_len(file$columns)))
-  }
-  layout$width <- 1
-  columns <- lapply(seq_len(file$columns), function(j) {
-    layout$begin <- layout$begin + (j - 1) * file$rows * layout$bytes
-    read_records(file, layout, first, last, 1)
-  })
-  do.call(cbind, columns)
+  layout <- c(file$layout, width = file$columns)
+  in_places_of <- if (layout$by_column) file$rows
+  read_records(file, layout, first, last, seq_len(file$columns), in_places_of = in_places_of)
 }

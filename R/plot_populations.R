@@ -236,7 +236,9 @@ ordered_groups <- function(labels) {
   if (is.object(labels) || !(is.numeric(labels) || is.character(labels))) return(as.factor(labels))
   labels <- as.vector(labels)
   # Zero is a label here.
-  coded <- if (is.integer(labels) && isTRUE(min(labels) > 0)) label_codes(labels)
+  coded <- if (is.integer(labels) && length(labels) > 0 && isTRUE(min(labels) > 0)) {
+    label_codes(labels)
+  }
   values <- if (is.null(coded)) unique(labels[!is.na(labels)]) else coded$labels
   if (is.character(values)) {
     values <- natural_sort(values)

@@ -107,3 +107,23 @@ test_that("a number of apriori clusters stands for those of gkmeans()", {
   }
   expect_refused(gmhclust(cells[rep(1:3, 4), ], 5, 4), "`x` has 3 distinct rows")
 })
+
+test_that("labels are coded by a table as match() codes them", {
+  set.seed(3)
+  kinds <- list(
+    few = sample(0:9, 500, TRUE), gaps = sample(c(3L, 20L, 16384L), 500, TRUE),
+    large = sample(c(3L, 16385L, 2000000000L), 500, TRUE), negative = sample(-3:3, 500, TRUE),
+    missing = sample(c(NA, 1:4), 500, TRUE), double = as.double(sample(0:9, 500, TRUE)),
+    none = integer(50), all_missing = rep(NA_integer_, 5), empty = integer(0),
+    text = sample(letters, 500, TRUE), named = c(a = 2L, b = 1L, c = 2L)
+  )
+  for (kind in names(kinds)) {
+    labels <- label_values(kinds[[kind]])
+    codes <- match(kinds[[kind]], labels, nomatch = 0L)
+    expect_identical(label_codes(kinds[[kind]]), list(labels = labels, codes = codes), label = kind)
+    some <- labels[seq_len(length(labels) %/% 2)]
+    expect_identical(codes_of(kinds[[kind]], some), match(kinds[[kind]], some, nomatch = 0L),
+                     label = kind)
+  }
+  expect_silent(ordered_groups(integer(0)))
+})

@@ -68,3 +68,33 @@ test_that("all problems are reported at once", {
   broken$labels <- "a"
   expect_length(check_hclust(broken), 2)
 })
+
+test_that("all problems are told together, by columns, for integers and doubles", {
+  tree <- hclust(dist(c(1, 2, 4, 8, 16)))
+  tree$merge <- rbind(c(-1L, 99L), c(98L, 1L), c(-1L, 2L), c(0L, 3L))
+  expected <- c(
+    "`merge` names clusters that do not exist: 98, 0, 99",
+    "`merge` names clusters more than once: -1",
+    "`merge` leaves clusters out: -5, -4, -3, -2",
+    "`merge` refers to clusters that are not there yet, in rows 1, 2"
+  )
+  expect_identical(check_hclust(tree), expected)
+  tree$merge <- tree$merge + 0
+  expect_identical(check_hclust(tree), expected)
+  tree$merge[1, 2] <- 1e10
+  expect_identical(check_hclust(tree), c(sub("99", "1e+10", expected[1], fixed = TRUE),
+                                         expected[-1]))
+})
+
+test_that("a class of `order` and an empty `leaf` do not matter", {
+  tree <- hclust(dist(c(1, 2, 4, 8, 16)))
+  tree$leaf <- integer(0)
+  tree$order <- structure(tree$order, class = "mine")
+  expect_identical(check_hclust(tree), TRUE)
+  tree$order <- structure(tree$order + 0, class = "mine")
+  expect_identical(check_hclust(tree), TRUE)
+  tree$order <- factor(1:5)
+  expect_identical(check_hclust(tree), "`order` is not a permutation of 1 to 5")
+  tree$order <- c(1, 2, 3, 4, 1e10)
+  expect_identical(check_hclust(tree), "`order` is not a permutation of 1 to 5")
+})

@@ -19,6 +19,8 @@ extern "C" {
 /// @param path raw, the name of the file.
 /// @param layout list(begin, width, bytes, is_real, is_signed, endian): the place of the first
 ///   byte, the number of values of a record and of bytes of a value, flags, and "little" or "big".
+/// @param in_places_of NULL, or a double: the number of all records, whose values are stored place
+///   after place.
 /// @param first,count doubles: the number of the first record to read, from 1, and how many.
 /// @param columns integers: the places of the values to read, from 1.
 /// @param ranges,cofactors NULL, or a double for each of these values: values are taken modulo
@@ -32,6 +34,7 @@ extern "C" {
 fn job_records(
     path: Robj,
     layout: List,
+    in_places_of: Nullable<f64>,
     first: f64,
     count: f64,
     columns: Robj,
@@ -40,7 +43,10 @@ fn job_records(
     threads: i32,
 ) -> Robj {
     let prepare = || {
-        let records = records_of(&path, &layout)?;
+        let mut records = records_of(&path, &layout)?;
+        if let Nullable::NotNull(all) = in_places_of {
+            records = records.in_places_of(all as usize);
+        }
         let places = arguments::numbers(&columns, "columns")?;
         let numbers = |values: &Robj, name| -> CoreResult<Option<Vec<f64>>> {
             let numbers = Values::<f64>::of_optional(values, name)?.map(|values| values.to_vec());

@@ -282,11 +282,11 @@ impl Faults {
 /// of each of these merges, and `of_leaves` that of each observation. `merge` is that of a tree.
 pub fn joins_own(merge: &[[i32; 2]], of_leaves: &[i32], of_merges: &[i32]) -> bool {
     let cluster = |id: i32| match id {
-        ..0 => of_leaves[id.unsigned_abs() as usize - 1],
-        _ => of_merges[id as usize - 1],
+        ..0 => of_leaves.get(id.unsigned_abs() as usize - 1),
+        _ => of_merges.get((id as usize).wrapping_sub(1)),
     };
     let mut rows = merge.iter().zip(of_merges);
-    rows.all(|(pair, &own)| pair.iter().all(|&id| cluster(id) == own))
+    rows.all(|(pair, own)| pair.iter().all(|&id| cluster(id) == Some(own)))
 }
 
 /// The merges (from 1) whose branches cross in this order of the leaves, that is, whose leaves are

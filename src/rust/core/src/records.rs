@@ -11,8 +11,11 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::tasks::share;
 
-/// Number of bytes that a thread reads at a time, or one record. Only the time depends on it.
+/// Number of bytes that a thread reads at a time, or a few records. Only the time depends on it.
 const BYTES_AT_A_TIME: usize = 1 << 20;
+
+/// The smallest number of records that are read at a time: each part of a place takes 16 bytes.
+const FEWEST: usize = 8;
 
 /// Where records are and how they are written.
 #[derive(Debug, Clone)]
@@ -22,6 +25,9 @@ pub struct Records {
     begin: u64,
     /// Number of values of a record.
     width: usize,
+    /// The number of all records if they are stored place after place; `None` if they are one after
+    /// the other.
+    in_places_of: Option<usize>,
     kind: Kind,
     is_big_endian: bool,
 }
@@ -77,6 +83,14 @@ pub struct Format {
     pub is_big_endian: bool,
 }
 
+/// What is read at a time.
+struct Part<'a> {
+    /// The first record.
+    number: usize,
+    /// By the number of a place, where to put its values.
+    places: Vec<(usize, &'a mut [f64])>,
+}
+
 impl Records {
     /// Records of `width` values, from byte `begin` of a file on.
     ///
@@ -90,10 +104,20 @@ impl Records {
                 path,
                 begin,
                 width,
+                in_places_of: None,
                 kind,
                 is_big_endian: format.is_big_endian,
             }),
             _ => Err(Error::Input("records have no such format".into())),
+        }
+    }
+
+    /// As these records, but the values of each place are one after the other, for `records`
+    /// records.
+    pub fn in_places_of(self, records: usize) -> Self {
+        Self {
+            in_places_of: Some(records),
+            ..self
         }
     }
 
@@ -116,29 +140,47 @@ impl Records {
         if places.iter().any(|&place| place >= self.width) {
             return Err(Error::Input("records have no such places".into()));
         }
-        let record = self.width * self.kind.bytes();
-        let at_a_time = (BYTES_AT_A_TIME / record).max(1);
-        // What is read at a time: the number of the first record, and a part of each place.
-        let mut tasks: Vec<(usize, Vec<&mut [f64]>)> = Vec::new();
-        for values in values.chunks_mut(count.max(1)) {
-            for (at, part) in values.chunks_mut(at_a_time).enumerate() {
-                if at == tasks.len() {
-                    tasks.push((first + at * at_a_time, Vec::with_capacity(places.len())));
+        let size = self.kind.bytes();
+        let row = match self.in_places_of {
+            Some(_) => size,
+            None => self.width * size,
+        };
+        let at_a_time = (BYTES_AT_A_TIME / row).max(FEWEST);
+        let mut tasks: Vec<Part> = Vec::new();
+        for (at, values) in values.chunks_mut(count.max(1)).enumerate() {
+            for (task, part) in values.chunks_mut(at_a_time).enumerate() {
+                let number = first + task * at_a_time;
+                if self.in_places_of.is_some() {
+                    let places = vec![(at, part)];
+                    tasks.push(Part { number, places });
+                    continue;
                 }
-                tasks[at].1.push(part);
+                if task == tasks.len() {
+                    let places = Vec::with_capacity(places.len());
+                    tasks.push(Part { number, places });
+                }
+                tasks[task].places.push((at, part));
             }
         }
         let is_short = AtomicBool::new(false);
         let mut buffers = vec![Vec::new(); cpu.threads()];
         cpu.install(|| {
-            share(tasks, &mut buffers, |buffer, (number, parts)| {
+            share(tasks, &mut buffers, |buffer, part| {
+                let Part {
+                    number,
+                    places: parts,
+                } = part;
                 monitor.check()?;
-                let records = parts.first().map_or(0, |part| part.len());
-                if buffer.len() < records * record {
-                    *buffer = memory::zeros("records need", records * record)?;
+                let records = parts.first().map_or(0, |(_, part)| part.len());
+                if buffer.len() < records * row {
+                    *buffer = memory::zeros("records need", records * row)?;
                 }
-                let bytes = &mut buffer[..records * record];
-                match read_at(&self.path, self.begin + (number * record) as u64, bytes) {
+                let bytes = &mut buffer[..records * row];
+                let before = match (self.in_places_of, parts.first()) {
+                    (Some(all), Some(&(at, _))) => (places[at] * all + number) * size,
+                    _ => number * row,
+                };
+                match read_at(&self.path, self.begin + before as u64, bytes) {
                     Ok(()) => {}
                     Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                         is_short.store(true, Ordering::Relaxed);
@@ -147,12 +189,16 @@ impl Records {
                     Err(error) => {
                         let file = self.path.display();
                         return Err(Error::Input(format!(
-                            "the file \"{file}\" cannot be read: {error}"
+                            "`x` names the file \"{file}\", which cannot be read: {error}"
                         )));
                     }
                 }
-                for (at, (&place, values)) in places.iter().zip(parts).enumerate() {
-                    self.decode(&bytes[place * self.kind.bytes()..], values);
+                for (at, values) in parts {
+                    let place = match self.in_places_of {
+                        Some(_) => 0,
+                        None => places[at],
+                    };
+                    self.decode(&bytes[place * size..], row, values);
                     change(at, values);
                 }
                 Ok(())
@@ -161,9 +207,8 @@ impl Records {
         Ok(!is_short.into_inner())
     }
 
-    /// Decodes the value at the start of these bytes, and those a record after each other.
-    fn decode(&self, bytes: &[u8], values: &mut [f64]) {
-        let record = self.width * self.kind.bytes();
+    /// Decodes the value at the start of these bytes, and those `record` bytes after each other.
+    fn decode(&self, bytes: &[u8], record: usize, values: &mut [f64]) {
         macro_rules! each {
             ($type:ty) => {
                 if self.is_big_endian {
@@ -292,6 +337,12 @@ mod tests {
         let expected = (5..count).map(|row| ((3 * row + 2) % 251) as f64);
         assert!(found.into_iter().eq(expected));
         assert_eq!(read(&records, (5, count), &[2]), Ok(None));
+        let by_place = records.clone().in_places_of(count);
+        let found = read(&by_place, (5, count - 5), &[2, 1]).unwrap().unwrap();
+        let place = |place: usize| (5..count).map(move |row| ((place * count + row) % 251) as f64);
+        let expected = place(2).chain(place(1).map(|value| value + 100.0));
+        assert!(found.into_iter().eq(expected));
+        assert_eq!(read(&by_place, (5, count), &[2]), Ok(None));
         assert_eq!(read(&records, (2, 0), &[0]), Ok(Some(Vec::new())));
         assert!(read(&records, (0, 1), &[3]).is_err());
         std::fs::remove_file(&path).unwrap();

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use self::assign::Precision;
 use self::draw::Draws;
-use self::launch::{SORTED, TILE};
+use self::launch::{BINS, SORTED, TILE};
 use self::observations::DeviceObservations;
 use self::sharing::on_each;
 use crate::device::Device;
@@ -63,9 +63,10 @@ fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
         return Ok(false);
     }
     // The observations and centers, in double and in single precision, and of each observation its
-    // scalars, and its numbers in a sort. Half precision is left out if its memory does not fit.
+    // scalars, and its numbers in a sort. Draws need less of each observation, and bins of each
+    // center. Half precision is left out if its memory does not fit.
     let (rows, centers) = (x.nrows() + TILE.max(SORTED), centers + TILE);
-    let bytes = rows * (12 * x.ncols() + 32) + centers * (20 * x.ncols() + 32);
+    let bytes = rows * (12 * x.ncols() + 32) + centers * (20 * x.ncols() + 4 * BINS + 48);
     device.has_memory(bytes)
 }
 

@@ -174,13 +174,13 @@ impl Launch {
         let p = problems[0].x.ncols();
         let tasks = cpu.install(|| tasks(problems));
         let mut prepare = || -> DriverResult<()> {
-            self.stream.memcpy_htod(&tasks, &mut self.memory.tasks)?;
             // The kernel reads a few values behind the last observation.
             let end = self.memory.x.len() - MOST_IN_REGISTERS;
             self.stream
                 .memset_zeros(&mut self.memory.x.slice_mut(end..))?;
-            // The copies are on other streams.
-            self.stream.synchronize()
+            let sent = self.stream.memcpy_htod(&tasks, &mut self.memory.tasks);
+            // The host's copy must outlive the copying, and other copies are on other streams.
+            sent.and(self.stream.synchronize())
         };
         prepare().map_err(|error| self.device.error("sending apriori clusters", &error))?;
         let sent = SENT.min(self.memory.x.len());

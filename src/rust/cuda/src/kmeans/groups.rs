@@ -130,12 +130,13 @@ impl GroupedObservations {
         run(observations, &kernels.count_bins, each, arguments)?;
         let mut bins = self.memory.ends.slice_mut(..groups * BINS);
         let mut starts = stream.clone_dtoh(&bins)?;
+        stream.synchronize()?;
         to_starts(&mut starts);
-        stream.memcpy_htod(&starts, &mut bins)?;
-        run(observations, &kernels.fill_bins, each, arguments)?;
-        run(observations, &kernels.sum_parts, parts(seeding), arguments)?;
+        let sent = stream.memcpy_htod(&starts, &mut bins);
         // The host's copy must outlive the copying.
-        stream.synchronize()
+        sent.and(stream.synchronize())?;
+        run(observations, &kernels.fill_bins, each, arguments)?;
+        run(observations, &kernels.sum_parts, parts(seeding), arguments)
     }
 
     /// Launches what weighs the observations with the center of this number, after it was drawn.
