@@ -297,7 +297,7 @@ gmhclust <- function(x,
   distance <- check_choice(distance, distances_of_clusters, "distance", call)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
-  part <- check_tree_part(part, output, call)
+  part <- check_block_part(part, output, call)
   if (!is.null(output)) make_tree_folder(output, apriori, call)
   reading <- list(
     threads = device$threads, progress = progress, memory = check_budget_size(memory, call),

@@ -9,11 +9,6 @@
 # The smallest number of observations whose merges are in a file.
 members_of_file <- function() 1e6
 
-# The checked `part` of gmhclust(); NULL for all of the work.
-check_tree_part <- function(part, output, call) {
-  if (!is.null(part)) check_block_part(part, output, call)
-}
-
 # Makes the folder `output`, whose name it checks.
 make_tree_folder <- function(output, apriori, call) {
   check_folder(output, "output", call)
@@ -32,9 +27,9 @@ groups_for_files <- function(sizes) {
   unname(split(seq_along(sizes), ceiling(cumsum(as.double(sizes)) / members_of_file())))
 }
 
-# Those groups that `part` leaves to this call.
+# Those groups that are of the checked `part`, c(1, 1) for all.
 groups_of_part <- function(groups, part) {
-  if (is.null(part)) groups else groups[seq_along(groups) %% part[2] == part[1] %% part[2]]
+  groups[seq_along(groups) %% part[2] == part[1] %% part[2]]
 }
 
 # The file for the merges of a task of cluster_share(), in the folder shared$output.
