@@ -236,11 +236,11 @@ impl Faults {
         for (row, pair) in (1..).zip(merge) {
             for &id in pair {
                 let place = match id {
-                    ..0 => id.unsigned_abs() as usize - 1,
-                    _ => n + (id as usize).wrapping_sub(1),
+                    ..0 => Some(id.unsigned_abs() as usize - 1).filter(|&place| place < n),
+                    0 => None,
+                    _ => Some(n + id as usize - 1),
                 };
-                let is_known = id != 0 && (id > 0 || place < n);
-                match times.get_mut(place).filter(|_| is_known) {
+                match place.and_then(|place| times.get_mut(place)) {
                     Some(times) => *times = (*times + 1).min(2),
                     None => faults.unknown.push(id),
                 }

@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn values_of_all_formats_are_read() {
-        let bytes: Vec<u8> = (0..64).map(|i| i * 37 + 130).collect();
+        let bytes: Vec<u8> = (0..64).map(|i| ((i * 37 + 130) % 256) as u8).collect();
         let path = file("formats", &[&[9, 9, 9], &bytes[..]].concat());
         macro_rules! compare {
             ($type:ty, $is_real:literal, $is_signed:literal) => {

@@ -210,6 +210,8 @@ impl Launch {
     }
 
     fn start(&mut self, problems: &[&Problem<'_>]) -> DriverResult<()> {
+        // Another thread may have sent the problems.
+        self.device.context.bind_to_thread()?;
         let registers = in_registers(problems[0].x.ncols());
         let module = module(registers, problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
