@@ -204,9 +204,6 @@ extern "C" __global__ void fill_bins(Seeding seeding, Groups groups) {
   groups.squares[at] = square;
 }
 
-// Smaller squares may have underflowed, so that they tell nothing.
-#define LEAST_LIMIT 1e-300
-
 // Lists the observations that may be nearer to the center of this number; a thread for each group.
 // As for `pruned_below`: an observation whose square was below the limit then is not nearer.
 extern "C" __global__ void open_groups(Seeding seeding, Groups groups, uint number) {
@@ -216,11 +213,10 @@ extern "C" __global__ void open_groups(Seeding seeding, Groups groups, uint numb
   double limit = s.pruned_share * square(s.centers + (size_t)number * s.columns,
                                          s.centers + (size_t)group * s.columns, s.columns);
   double greatest = groups.greatest[group];
-  bool is_telling = limit >= LEAST_LIMIT;
-  if (is_telling && greatest < limit) return;
+  if (greatest < limit) return;
   size_t first = (size_t)group * BINS;
   uint start = first == 0 ? 0 : groups.ends[first - 1];
-  uint end = groups.ends[first + (is_telling ? bin_of(limit, greatest) : BINS - 1)];
+  uint end = groups.ends[first + bin_of(limit, greatest)];
   if (start == end) return;
   uint at = atomicAdd(&groups.counts[0], (end - start + PIECE - 1) / PIECE);
   for (; start < end; start += min(PIECE, end - start))

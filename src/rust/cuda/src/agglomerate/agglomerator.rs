@@ -59,13 +59,13 @@ impl Agglomerator<'_> {
         if in_blocks.is_empty() {
             return merge_others();
         }
-        // The CPU's threads send the observations first, before they merge other problems.
-        let sent = of_numbers(&in_blocks);
-        let sent = InBlocks::new(self.devices, &sent, self.cpu, monitor)?;
+        // The CPU's threads gather the observations first, before they merge other problems.
+        let gathered = of_numbers(&in_blocks);
+        let gathered = InBlocks::new(self.devices, &gathered, self.cpu, monitor)?;
         merges_of_two_parts(
             Part {
                 numbers: &in_blocks,
-                merges: || sent.merges(monitor),
+                merges: || gathered.merges(monitor),
             },
             Part {
                 numbers: &others,

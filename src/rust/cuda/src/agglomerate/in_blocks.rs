@@ -20,7 +20,7 @@ pub struct InBlocks<'a> {
 }
 
 impl<'a> InBlocks<'a> {
-    /// Divides the problems so that every device has about the same work, and sends their
+    /// Divides the problems so that every device has about the same work, and gathers their
     /// observations on the threads of `cpu`.
     ///
     /// # Errors
@@ -32,13 +32,13 @@ impl<'a> InBlocks<'a> {
         monitor: &Monitor,
     ) -> Result<Self> {
         let shares = shares(problems, devices.len());
-        let sent = devices.iter().zip(shares).map(|(device, share)| {
+        let gathered = devices.iter().zip(shares).map(|(device, share)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
             let blocks = BlockProblems::new(device, mine, cpu, monitor)?;
             Ok((share, blocks))
         });
         Ok(Self {
-            shares: sent.collect::<Result<_>>()?,
+            shares: gathered.collect::<Result<_>>()?,
             count: problems.len(),
         })
     }

@@ -9,8 +9,9 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 
-use super::arrays::{bytes_per_observation, MOST_DIMENSIONS};
+use super::arrays::{bytes_per_observation, Task, MOST_DIMENSIONS};
 use super::launch::Launch;
+use super::tasks::gather;
 use crate::device::Device;
 use crate::policy;
 
@@ -43,29 +44,30 @@ pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
     Ok(searches > problem.clusters())
 }
 
-/// Problems that fit ([`fits`]) and have the same options, for a device.
+/// Problems that fit ([`fits`]) and have the same options, gathered for a device.
 pub struct BlockProblems<'a> {
     device: Arc<Device>,
     /// The problems in decreasing order of size, so that no large one is left for the end.
     problems: Vec<&'a Problem<'a>>,
     cpu: &'a Cpu,
-    /// The first launch.
+    /// The problems of the first launch.
     first: Option<Batch>,
 }
 
-/// A launch of as many problems as fit in the device's memory, which has their observations.
+/// The problems of one launch: as many as fit in the device's memory.
 struct Batch {
     problems: usize,
-    launch: Launch,
+    tasks: Vec<Task>,
+    x: Vec<f64>,
 }
 
 impl<'a> BlockProblems<'a> {
-    /// Sends the observations of as many problems as fit in the device's memory, on the threads of
-    /// `cpu`. The largest problems come first.
+    /// Gathers the observations of as many problems as fit in the device's memory, on the threads
+    /// of `cpu`. The largest problems come first.
     ///
     /// # Errors
-    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
-    /// memory for even one problem, `Error::Device` if it fails.
+    /// `Error::Memory` if the device has too little memory for even one problem, `Error::Device` if
+    /// it fails.
     pub fn new(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
@@ -81,22 +83,22 @@ impl<'a> BlockProblems<'a> {
             cpu,
             first: None,
         };
-        new.first = new.batch(0, monitor)?;
+        new.first = new.batch(0)?;
         Ok(new)
     }
 
-    /// Prepares the launch of problems from index `first` on; `None` if no problems are left.
-    fn batch(&self, first: usize, monitor: &Monitor) -> Result<Option<Batch>> {
+    /// Gathers the problems of a launch, from index `first` on; `None` if no problems are left.
+    fn batch(&self, first: usize) -> Result<Option<Batch>> {
         let rest = &self.problems[first..];
         if rest.is_empty() {
             return Ok(None);
         }
         let count = as_many_as_fit(&self.device, rest)?;
-        let mut launch = Launch::new(&self.device, &rest[..count])?;
-        launch.send(&rest[..count], self.cpu, monitor)?;
+        let (tasks, x) = self.cpu.install(|| gather(&rest[..count]));
         Ok(Some(Batch {
             problems: count,
-            launch,
+            tasks,
+            x,
         }))
     }
 
@@ -110,8 +112,9 @@ impl<'a> BlockProblems<'a> {
         let mut next = self.first.take();
         while let Some(batch) = next {
             let problems = &self.problems[merges.len()..][..batch.problems];
-            merges.extend(batch.launch.run(problems, monitor)?);
-            next = self.batch(merges.len(), monitor)?;
+            let launch = Launch::new(&self.device, problems)?;
+            merges.extend(launch.run(problems, &batch.tasks, &batch.x, monitor)?);
+            next = self.batch(merges.len())?;
         }
         Ok(merges)
     }

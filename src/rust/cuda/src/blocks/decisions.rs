@@ -8,10 +8,9 @@ use libloading::{Library, Symbol};
 use pulp::Scalar;
 
 use super::arrays::{
-    banded_len, doubles, place_in_bands, Arrays, Partner, Task, MOST_IN_REGISTERS, PARTNERS,
-    SHAPE_SCALARS, WORDS,
+    banded_len, doubles, place_in_bands, Arrays, Partner, Task, PARTNERS, SHAPE_SCALARS, WORDS,
 };
-use super::tasks::{gather, tasks};
+use super::tasks::gather;
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
 use gmhclust_core::mahalanobis::geometric_mean::geometric_mean;
@@ -474,9 +473,7 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     type Function = unsafe extern "C" fn(*const Arrays, u32, bool, u32, bool);
     let options = problems[0].options;
     let p = problems[0].x.ncols();
-    let (tasks, mut x) = (tasks(problems), Vec::new());
-    gather(problems, &mut x);
-    x.resize(x.len() + MOST_IN_REGISTERS, 0.0);
+    let (tasks, x) = gather(problems);
     let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
     // A block must write before it reads: the initial values are NaN.
     let all_doubles = doubles(p).map(|length| vec![Cell::new(f64::NAN); length * observations]);

@@ -8,21 +8,15 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, LaunchConfig
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::{Cpu, Merge};
+use gmhclust_core::Merge;
 
 use super::arrays::{
     doubles, shared_bytes, Arrays, Doubles, Partner, Task, Words, MOST_IN_REGISTERS, PARTNERS,
     THREADS, WORDS,
 };
-use super::tasks::{gather, runs, tasks};
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
-use crate::sender::Sender;
-
-/// Number of values, 8 MB, that the host prepares for the device at a time. If larger, making the
-/// buffers takes longer; if smaller, threads wait for each other more often.
-const SENT: usize = 1 << 20;
 
 /// Time between two polls of the device's progress: short compared with a launch, long compared
 /// with a poll.
@@ -166,60 +160,38 @@ impl Launch {
         make().map_err(|error| device.error("making room for apriori clusters", &error))
     }
 
-    /// Sends the problems to the device, on the threads of `cpu`.
+    /// Runs the kernel; returns the merges of each problem.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Device` when the device fails.
-    pub fn send(&mut self, problems: &[&Problem<'_>], cpu: &Cpu, monitor: &Monitor) -> Result<()> {
-        let p = problems[0].x.ncols();
-        let tasks = cpu.install(|| tasks(problems));
-        let mut prepare = || -> DriverResult<()> {
-            // The kernel reads a few values behind the last observation.
-            let end = self.memory.x.len() - MOST_IN_REGISTERS;
-            self.stream
-                .memset_zeros(&mut self.memory.x.slice_mut(end..))?;
-            let sent = self.stream.memcpy_htod(&tasks, &mut self.memory.tasks);
-            // The host's copy must outlive the copying, and other copies are on other streams.
-            sent.and(self.stream.synchronize())
-        };
-        prepare().map_err(|error| self.device.error("sending apriori clusters", &error))?;
-        let sent = SENT.min(self.memory.x.len());
-        let mut sender = Sender::new(&self.device, sent)?;
-        let (mut first, mut values) = (0, Vec::new());
-        for run in runs(problems, (sent / p / 2).max(1)) {
-            cpu.install(|| gather(&problems[run], &mut values));
-            sender.send(&mut self.memory.x, first, &values, cpu, monitor)?;
-            first += values.len();
-        }
-        sender.finish()
-    }
-
-    /// Runs the kernel; returns the merges of each problem. They must have been sent.
-    ///
-    /// # Errors
-    /// `Error::Interrupt` when `monitor` says stop, `Error::Device` when the device fails.
-    pub fn run(mut self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+    pub fn run(
+        mut self,
+        problems: &[&Problem<'_>],
+        tasks: &[Task],
+        x: &[f64],
+        monitor: &Monitor,
+    ) -> Result<Vec<Vec<Merge>>> {
         let ended = self
-            .start(problems)
+            .start(problems, tasks, x)
             .and_then(|()| self.watch(problems, monitor));
-        // The device's memory must outlive the kernel.
+        // The host's vectors must outlive their copies, and the device's memory the kernel.
         let ended = ended.and(self.stream.synchronize());
         ended.map_err(|error| self.device.error("clustering apriori clusters", &error))?;
         monitor.check()?;
         self.merges(problems)
     }
 
-    fn start(&mut self, problems: &[&Problem<'_>]) -> DriverResult<()> {
-        // Another thread may have sent the problems.
-        self.device.context.bind_to_thread()?;
+    fn start(&mut self, problems: &[&Problem<'_>], tasks: &[Task], x: &[f64]) -> DriverResult<()> {
         let registers = in_registers(problems[0].x.ncols());
         let module = module(registers, problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
+        self.stream.memcpy_htod(tasks, &mut self.memory.tasks)?;
+        self.stream.memcpy_htod(x, &mut self.memory.x)?;
         let resident =
             kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, self.shared, None)?;
         let blocks = resident * self.device.multiprocessors()?;
         let config = LaunchConfig {
-            grid_dim: (blocks.clamp(1, problems.len() as u32), 1, 1),
+            grid_dim: (blocks.clamp(1, tasks.len() as u32), 1, 1),
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: self.shared as u32,
         };
@@ -283,17 +255,19 @@ impl Launch {
                 problems.len()
             )));
         }
-        let merge = |at: usize| Merge {
-            lower: lower[at],
-            higher: higher[at],
-            height: heights[at],
-        };
         let mut first = 0;
-        let merges = problems.iter().map(|problem| {
-            let start = first;
-            first += problem.clusters();
-            (start..first - 1).map(merge).collect()
-        });
-        Ok(merges.collect())
+        Ok(problems
+            .iter()
+            .map(|problem| {
+                let merge = |at: usize| Merge {
+                    lower: lower[at],
+                    higher: higher[at],
+                    height: heights[at],
+                };
+                let merges = (first..first + problem.clusters() - 1).map(merge).collect();
+                first += problem.clusters();
+                merges
+            })
+            .collect())
     }
 }

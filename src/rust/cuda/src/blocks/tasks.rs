@@ -1,15 +1,14 @@
 //! Converts problems to the kernel's tasks.
 
-use std::ops::Range;
-
 use gmhclust_core::mahalanobis::{distance, Problem};
 use gmhclust_core::matrix::RowSlices;
 use rayon::prelude::*;
 
-use super::arrays::Task;
+use super::arrays::{Task, MOST_IN_REGISTERS};
 
-/// The tasks, whose observations are one after the other.
-pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
+/// The tasks, and the observations of all tasks one after the other, with zeros behind them.
+pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
+    let p = problems[0].x.ncols();
     let mut first = 0;
     let firsts: Vec<u64> = problems
         .iter()
@@ -19,7 +18,7 @@ pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
             at
         })
         .collect();
-    problems
+    let tasks = problems
         .par_iter()
         .zip(&firsts)
         .map(|(problem, &first)| Task {
@@ -28,31 +27,9 @@ pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
             observations: problem.clusters() as u32,
             log2_terms: distance::log2_ceil(problem.members.len()),
         })
-        .collect()
-}
-
-/// Divides problems into consecutive ones of at least this number of observations, but for the
-/// last.
-pub fn runs(problems: &[&Problem<'_>], observations: usize) -> Vec<Range<usize>> {
-    let mut runs = Vec::new();
-    let (mut start, mut count) = (0, 0);
-    for (number, problem) in problems.iter().enumerate() {
-        count += problem.clusters();
-        if count >= observations || number + 1 == problems.len() {
-            runs.push(start..number + 1);
-            (start, count) = (number + 1, 0);
-        }
-    }
-    runs
-}
-
-/// Writes the observations of problems one after the other into `values`, on the threads of the
-/// calling pool.
-pub fn gather(problems: &[&Problem<'_>], values: &mut Vec<f64>) {
-    let p = problems[0].x.ncols();
-    let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
-    values.resize(observations * p, 0.0);
-    let mut rest = &mut values[..];
+        .collect();
+    let mut x = vec![0.0; first as usize * p + MOST_IN_REGISTERS];
+    let mut rest = &mut x[..];
     let mut parts = Vec::with_capacity(problems.len());
     for problem in problems {
         let (part, others) = rest.split_at_mut(problem.clusters() * p);
@@ -64,41 +41,5 @@ pub fn gather(problems: &[&Problem<'_>], values: &mut Vec<f64>) {
             row.copy_from_slice(problem.x.row_slice(member as usize));
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
-    use gmhclust_core::testing::observations;
-
-    #[test]
-    fn observations_are_gathered_in_runs() {
-        let x = observations((0..40).map(f64::from).collect(), 20, 2);
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let members = [vec![3, 5, 8], vec![1, 0], vec![19, 2, 4, 6], vec![7, 9]];
-        let problem = |members: &Vec<u32>| Problem::of_observations(&x, members.clone(), options);
-        let problems: Vec<Problem> = members.iter().map(problem).collect();
-        let problems: Vec<&Problem> = problems.iter().collect();
-        assert_eq!(runs(&problems, 5), [0..2, 2..4]);
-        assert_eq!(runs(&problems, 3), [0..1, 1..3, 3..4]);
-        assert_eq!(runs(&problems, 100).len(), 1);
-        let mut values = vec![7.0; 3];
-        let mut all = Vec::new();
-        for run in runs(&problems, 3) {
-            gather(&problems[run], &mut values);
-            all.extend_from_slice(&values);
-        }
-        let rows = members.iter().flatten();
-        let expected = rows.flat_map(|&row| [f64::from(2 * row), f64::from(2 * row + 1)]);
-        assert!(all.into_iter().eq(expected));
-        let firsts: Vec<u64> = tasks(&problems).iter().map(|task| task.first).collect();
-        assert_eq!(firsts, [0, 3, 5, 9]);
-    }
+    (tasks, x)
 }
