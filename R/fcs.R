@@ -238,9 +238,8 @@ fcs_reader <- function(files, transform) {
   files <- lapply(files, function(file) file[c("path", "layout", "columns", "names", "cofactors")])
   columns <- files[[1]]$names
   reader_of_files(files, vapply(files, function(file) file$layout$events, 0), function(file, ...) {
-    layout <- file$layout
-    ranges <- layout$ranges[file$columns]
-    values <- read_records(file, layout, ..., file$columns, ranges, file$cofactors)
+    ranges <- file$layout$ranges[file$columns]
+    values <- read_records(file, ..., file$columns, ranges, file$cofactors)
     colnames(values) <- columns
     user_transformed(values, transform)
   })

@@ -124,17 +124,17 @@ text_of <- function(bytes) {
 }
 
 # The records `first` to `last` of a described file as rows of a double matrix: their values at the
-# places `columns`, with these `ranges` and `cofactors`, as job_records() takes them. `layout` has
-# the `begin` of the records, their `width` in values; whether values are real, else whether they
-# are signed; their number of `bytes`; and in which order these are. `in_places_of` is the number of
-# all records if their values are stored place after place, else NULL.
-read_records <- function(file, layout, first, last, columns, ranges = NULL, cofactors = NULL,
-                         in_places_of = NULL) {
+# places `columns`, with these `ranges` and `cofactors`, as job_records() takes them. The `layout`
+# of the file has the `begin` of the records, their `width` in values; whether values are real, else
+# whether they are signed; their number of `bytes`; in which order these are; and `in_places_of`,
+# the number of all records if their values are stored place after place, else NULL.
+read_records <- function(file, first, last, columns, ranges = NULL, cofactors = NULL) {
   check_described(file)
+  layout <- file$layout
   count <- last - first + 1
   values <- run_job(
-    job_records(path_bytes(file$path), layout, in_places_of, first, count, as.integer(columns),
-                ranges, cofactors, threads_to_look(count * length(columns))),
+    job_records(path_bytes(file$path), layout, layout$in_places_of, first, count,
+                as.integer(columns), ranges, cofactors, threads_to_look(count * length(columns))),
     FALSE, reading_rows
   )
   if (is.null(values)) refuse_changed(file, "ended too early")

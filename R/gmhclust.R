@@ -438,23 +438,25 @@ merges_by_tasks <- function(x, options, call) {
   } else {
     balance_shares(sizes^2, count_workers(options$workers))
   }
+  device <- if (is.null(options$workers)) options$device else options$worker_device
+  shared <- list(options = options[clustering_options], device = device)
   task_of <- function(clusters) {
     rows <- sort(unlist(members[clusters], use.names = FALSE))
-    list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
+    task <- list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
+    if (in_files) task$file <- file_of_task(task, shared$options, options$output)
+    task
   }
-  device <- if (is.null(options$workers)) options$device else options$worker_device
-  shared <- list(options = options[clustering_options], device = device, output = options$output)
-  run <- function(shares) {
+  run <- function(tasks) {
     run_tasks(
-      lapply(shares, task_of), "cluster_share", shared, options$workers,
+      tasks, "cluster_share", shared, options$workers,
       name = function(task) describe_clusters(options$clusters$labels[task$clusters]),
       what = "Clustering", call = call
     )
   }
   found <- if (in_files) {
-    merges_in_files(shares, task_of, run, shared, options)
+    merges_in_files(shares, task_of, run, options)
   } else {
-    run(shares)
+    run(lapply(shares, task_of))
   }
   if (is.null(found)) return(NULL)
   # The clusters of each share are in increasing order of their codes.
@@ -464,14 +466,14 @@ merges_by_tasks <- function(x, options, call) {
   list(lower = merges("lower"), higher = merges("higher"), height = merges("height"))
 }
 
-# The merges within a share of the apriori clusters, which are also written to a file if
-# `shared$output` is a folder.
+# The merges within a share of the apriori clusters, which are also written to the file of the task,
+# if it has one.
 cluster_share <- function(task, shared) {
   found <- run_job(
     job_gmhclust_within(task$x, shared$options, task$codes, with_local_threads(shared$device)),
     FALSE, "Clustering"
   )
-  if (!is.null(shared$output)) write_merges(found, file_of_task(task, shared))
+  if (!is.null(task$file)) write_merges(found, task$file)
   found
 }
 

@@ -32,45 +32,39 @@ groups_of_part <- function(groups, part) {
   groups[seq_along(groups) %% part[2] == part[1] %% part[2]]
 }
 
-# The file for the merges of a task of cluster_share(), in the folder shared$output.
-file_of_task <- function(task, shared) {
-  options <- shared$options
+# The file for the merges of a task of cluster_share() with these options.
+file_of_task <- function(task, options, folder) {
+  # The first number stands for the format of the files.
   settings <- c(
     1, options$threshold, match(options$subthreshold, subthreshold_kinds),
     match(options$distance, distances_of_clusters), options$normalize, options$apriori_intra,
     dim(task$x), match(task$codes, unique(task$codes))
   )
-  digest <- suspendInterrupts(digest_values(task$x, digest_values(as.double(settings), "")))
-  file.path(shared$output, paste0("merges-", digest, ".npy"))
+  digest <- digest_of(task$x, digest_of(as.double(settings)))
+  file.path(folder, paste0("merges-", digest, ".npy"))
 }
 
+digest_of <- function(values, before = "") suspendInterrupts(digest_values(values, before))
+
 # The merges of a task that an earlier call has written; NULL if there are none, or damaged ones.
-read_merges <- function(file, task) {
+read_merges <- function(task) {
   count <- length(task$codes) - length(unique(task$codes))
   values <- tryCatch({
-    described <- describe_npy(file)
+    described <- describe_npy(task$file)
     if (described$rows == count + 1 && described$columns == 3) {
-      read_array(described, 1, count + 1)
+      read_records(described, 1, count + 1, 1:3)
     }
   }, error = function(condition) NULL)
-  if (is.null(values) || !identical(values[count + 1, ], last_row(values[seq_len(count), ]))) {
-    return(NULL)
-  }
   some <- seq_len(count)
+  if (is.null(values) || !identical(values[count + 1, ], last_row(values[some, ]))) return(NULL)
   list(lower = as.integer(values[some, 1]), higher = as.integer(values[some, 2]),
        height = values[some, 3])
 }
 
-# A digest of merges as three numbers below 2^32.
+# The digest of merges as three numbers of 20 and 24 bits.
 last_row <- function(merges) {
-  digest <- suspendInterrupts(digest_values(as.double(merges), ""))
-  c(strtoi_double(substring(digest, c(1, 9), c(8, 16))), 0)
-}
-
-strtoi_double <- function(hex) {
-  vapply(hex, function(text) {
-    sum(strtoi(substring(text, c(1, 5), c(4, 8)), 16L) * c(65536, 1))
-  }, 0, USE.NAMES = FALSE)
+  digits <- substring(digest_of(as.double(merges)), c(1, 6, 11), c(5, 10, 16))
+  as.double(strtoi(digits, 16L))
 }
 
 write_merges <- function(found, file) {
@@ -99,15 +93,12 @@ write_merges <- function(found, file) {
   done <- TRUE
 }
 
-# The merges of all groups `shares`: those that are in the folder, and those that run(shares)
-# computes. task_of(share) is the task of a group. NULL if `part` leaves groups to other calls.
-merges_in_files <- function(shares, task_of, run, shared, options) {
-  found <- lapply(shares, function(share) {
-    task <- task_of(share)
-    read_merges(file_of_task(task, shared), task)
-  })
+# The merges of all groups `shares`: those that are in the folder, and those that run(tasks)
+# computes. task_of(share) is the task of a group, with a copy of its observations. NULL if `part`
+# leaves groups to other calls.
+merges_in_files <- function(shares, task_of, run, options) {
+  found <- vector("list", length(shares))
   mine <- groups_of_part(seq_along(shares), options$part)
-  missing <- mine[vapply(found[mine], is.null, NA)]
   bar <- if (options$progress) joint_progress(length(mine), "Clustering")
   if (!is.null(bar)) on.exit(bar$close())
   show_done <- function(count) {
@@ -115,17 +106,22 @@ merges_in_files <- function(shares, task_of, run, shared, options) {
     bar$done(count)
     bar$step(0)(c(0, 1))
   }
-  show_done(length(mine) - length(missing))
-  # Without workers one after the other, so that only one group is in memory.
-  at_a_time <- if (is.null(options$workers)) as.list(missing) else list(missing)
-  for (groups in at_a_time) {
-    found[groups] <- run(shares[groups])
-    show_done(length(groups))
-  }
-  # Other calls may have written theirs meanwhile.
-  for (group in which(vapply(found, is.null, NA))) {
+  # Without workers, only one group is in memory at a time.
+  waiting <- list()
+  for (group in mine) {
     task <- task_of(shares[[group]])
-    merges <- read_merges(file_of_task(task, shared), task)
+    merges <- read_merges(task)
+    if (is.null(merges) && !is.null(options$workers)) {
+      waiting[[as.character(group)]] <- task
+      next
+    }
+    found[[group]] <- if (is.null(merges)) run(list(task))[[1]] else merges
+    show_done(1)
+  }
+  found[as.integer(names(waiting))] <- run(unname(waiting))
+  show_done(length(waiting))
+  for (group in setdiff(seq_along(shares), mine)) {
+    merges <- read_merges(task_of(shares[[group]]))
     if (is.null(merges)) return(NULL)
     found[[group]] <- merges
   }

@@ -24,7 +24,7 @@ npy_blocks <- function(files, transform, call) {
 npy_reader <- function(files, transform) {
   force(transform)
   reader_of_files(files, vapply(files, `[[`, 0, "rows"), function(file, ...) {
-    user_transformed(read_array(file, ...), transform)
+    user_transformed(read_records(file, ..., seq_len(file$columns)), transform)
   })
 }
 
@@ -58,7 +58,8 @@ describe_npy <- function(path) {
   if (begin + prod(shape) * layout$bytes > size) {
     stop("it is too short for its ", shown_count(shape[1]), " rows")
   }
-  layout <- c(layout, begin = begin, by_column = by_column, size = size,
+  layout <- c(layout, begin = begin, width = shape[2], size = size,
+              if (by_column) list(in_places_of = shape[1]),
               changed = as.numeric(file.mtime(path)))
   list(path = normalizePath(path), rows = shape[1], columns = shape[2], layout = layout)
 }
@@ -73,11 +74,4 @@ npy_layout <- function(type) {
     is_real = startsWith(kind, "f"), is_signed = startsWith(kind, "i"),
     bytes = as.numeric(substring(kind, 2)), endian = if (startsWith(type, ">")) "big" else "little"
   )
-}
-
-# The rows `first` to `last` of an array.
-read_array <- function(file, first, last) {
-  layout <- c(file$layout, width = file$columns)
-  in_places_of <- if (layout$by_column) file$rows
-  read_records(file, layout, first, last, seq_len(file$columns), in_places_of = in_places_of)
 }

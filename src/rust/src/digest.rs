@@ -1,9 +1,19 @@
-//! Digests of numbers, to recognise data.
+//! Digests of numbers, to recognise data. R has them as texts of 16 hexadecimal digits.
 
 use extendr_api::prelude::*;
 use gmhclust_core::digest::digest;
 
 use crate::rvalue::{self, Values};
+
+/// The digest that a text of R is; 0 for "".
+pub fn from_text(text: &str) -> u64 {
+    u64::from_str_radix(text, 16).unwrap_or(0)
+}
+
+/// A digest as R has it.
+pub fn to_text(digest: u64) -> String {
+    format!("{digest:016x}")
+}
 
 /// The digest of a sequence of values that ends with these. The caller suspends interrupts.
 /// @param values double vector.
@@ -12,9 +22,8 @@ use crate::rvalue::{self, Values};
 /// @noRd
 #[extendr]
 fn digest_values(values: Robj, before: &str) -> Robj {
-    let before = u64::from_str_radix(before, 16).unwrap_or(0);
     let text = Values::<f64>::of(&values, "values")
-        .and_then(|values| rvalue::string(&format!("{:016x}", digest(&values, before))));
+        .and_then(|values| rvalue::string(&to_text(digest(&values, from_text(before)))));
     text.unwrap_or_else(|_| rvalue::null())
 }
 

@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Kind, Pointer, Values};
-use crate::{device, vector};
+use crate::{device, digest, vector};
 
 /// Observations prepared for a metric, which several jobs share; `None` after gknn_release().
 pub struct Prepared(Option<Arc<Points>>);
@@ -53,7 +53,7 @@ fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: Lis
         let rows = n + query.as_ref().map_or(0, |query| query.nrows());
         let bytes = BYTES_PER_VALUE * rows * columns;
         plan("the observations of a block need", bytes as f64)?;
-        let before = u64::from_str_radix(digest, 16).unwrap_or(0);
+        let before = digest::from_text(digest);
         let all = vector::stacked(&x, query.as_ref())?;
         Ok(move |monitor: &Monitor| {
             let (x, query) = all.values().split_at(n * columns);
@@ -173,7 +173,7 @@ fn gknn_refusal(x: Robj, query: Robj, metric: List) -> Robj {
 /// Row numbers count from 1.
 fn points_to_r((points, rows, digests): (Points, Vec<usize>, [u64; 2])) -> CoreResult<Robj> {
     let rows = vector::integers(rows.into_iter().map(|row| r_integer(row) + 1))?;
-    let digests = digests.map(|digest| format!("{digest:016x}"));
+    let digests = digests.map(digest::to_text);
     rvalue::list([
         ("points", Pointer::make(Prepared(Some(Arc::new(points))))?),
         ("rows", rows),
