@@ -45,7 +45,8 @@
 #'   computed anew. The folder is not needed once there is a tree.
 #' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n parts of these files, and
 #'   leave the others to other calls, such as the jobs of an array. The tree is made only if the
-#'   folder has all files by then. `part` needs `output`.
+#'   folder has all files by then. `part` needs `output`. The folder `system.file("recipes", package
+#'   = "gmhclust")` has a SLURM array to copy.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
 #'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
 #'   bit. See [gpu_devices()] for the work of a GPU, its requirements, and the reasons why a GPU may
@@ -53,8 +54,10 @@
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable GPUs. Several GPUs share the apriori clusters; without apriori clusters, only one GPU is
 #'   used.
-#' @param progress Whether to draw a progress bar. The bar estimates the work of all remaining
-#'   merges, so it advances evenly.
+#' @param progress Whether to show progress and the time left: `TRUE` for a bar, or for lines on the
+#'   error output if that is no terminal, such as the log of a batch job; `"progressr"` for the
+#'   handlers of package \pkg{progressr}. It is the share of the work of all merges, so it
+#'   advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel}, or a cluster of package \pkg{parallel} or \pkg{mirai}, see
@@ -174,7 +177,7 @@
 #'   derived from it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'
 #' This is 1.0 kB per observation with 14 columns, 1.7 kB with full distances. With apriori
-#' clusters, all observations take 20 p + 280 bytes, 42 p + 600 with full distances: sorted copies
+#' clusters, all observations take 10 p + 220 bytes, 32 p + 280 with full distances: a sorted copy
 #' of `x`, merges and the tree. Only the apriori clusters that are being clustered, one per thread,
 #' need the memory of the list above. With full distances, sums of distances are cached as long as
 #' memory allows. For the memory of a GPU see [gpu_devices()].
@@ -199,8 +202,8 @@
 #' [gkmeans()], and never become a matrix of R. If `memory` is not enough for the values besides the
 #' work, they are in a scratch file, and their copy sorted by apriori cluster in a second one; while
 #' that is written, a sixteenth of the values are in memory. With apriori clusters, so that not all
-#' observations are clustered at a time, the work takes 4 p + 220 bytes for each observation, 26 p +
-#' 540 with full distances. The tree has the same bits in either case.
+#' observations are clustered at a time, the work takes 2 p + 220 bytes for each observation, 24 p +
+#' 280 with full distances. The tree has the same bits in either case.
 #'
 #' @section Workers:
 #' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default
@@ -346,7 +349,7 @@ distances_of_clusters <- c("full", "centroid")
 
 # Bytes that clustering takes for each observation of p columns, besides its values: see the section
 # *Data that need not fit* of the help page.
-tree_bytes <- list(full = function(p) 26 * p + 540, centroid = function(p) 4 * p + 220)
+tree_bytes <- list(full = function(p) 24 * p + 280, centroid = function(p) 2 * p + 220)
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 
@@ -424,75 +427,4 @@ message_if_slow <- function(x, subthreshold, call) {
     ),
     call
   )
-}
-
-# The merges within all apriori clusters, one cluster after the other, computed by workers or kept
-# in a folder. NULL if `part` leaves some of them to other calls that have not computed them yet.
-merges_by_tasks <- function(x, options, call) {
-  codes <- options$clusters$codes
-  members <- split(which(codes > 0), codes[codes > 0])
-  sizes <- lengths(members)
-  in_files <- !is.null(options$output)
-  shares <- if (in_files) {
-    groups_for_files(sizes)
-  } else {
-    balance_shares(sizes^2, count_workers(options$workers))
-  }
-  device <- if (is.null(options$workers)) options$device else options$worker_device
-  shared <- list(options = options[clustering_options], device = device)
-  task_of <- function(clusters) {
-    rows <- sort(unlist(members[clusters], use.names = FALSE))
-    task <- list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
-    if (in_files) task$file <- file_of_task(task, shared$options, options$output)
-    task
-  }
-  run <- function(tasks) {
-    run_tasks(
-      tasks, "cluster_share", shared, options$workers,
-      name = function(task) describe_clusters(options$clusters$labels[task$clusters]),
-      what = "Clustering", call = call
-    )
-  }
-  found <- if (in_files) {
-    merges_in_files(shares, task_of, run, options)
-  } else {
-    run(lapply(shares, task_of))
-  }
-  if (is.null(found)) return(NULL)
-  # The clusters of each share are in increasing order of their codes.
-  cluster <- unlist(lapply(shares, function(clusters) rep(clusters, sizes[clusters] - 1L)))
-  place <- order(cluster)
-  merges <- function(part) unlist(lapply(found, `[[`, part))[place]
-  list(lower = merges("lower"), higher = merges("higher"), height = merges("height"))
-}
-
-# The merges within a share of the apriori clusters, which are also written to the file of the task,
-# if it has one.
-cluster_share <- function(task, shared) {
-  found <- run_job(
-    job_gmhclust_within(task$x, shared$options, task$codes, with_local_threads(shared$device)),
-    FALSE, "Clustering"
-  )
-  if (!is.null(task$file)) write_merges(found, task$file)
-  found
-}
-
-# Divides tasks with these costs into at most `count` shares of about equal cost: the next task in
-# order of decreasing cost goes to the share with the lowest cost (longest processing time first).
-# In each share the numbers of the tasks increase.
-balance_shares <- function(costs, count) {
-  sums <- numeric(min(count, length(costs)))
-  share <- integer(length(costs))
-  for (task in order(costs, decreasing = TRUE)) {
-    share[task] <- which.min(sums)
-    sums[share[task]] <- sums[share[task]] + costs[task]
-  }
-  unname(split(seq_along(costs), share))
-}
-
-describe_clusters <- function(labels) {
-  shown <- label_text(utils::head(labels, 5))
-  if (length(labels) > 5) shown <- c(shown, paste(length(labels) - 5, "more"))
-  paste0(ngettext(length(labels), "apriori cluster ", "apriori clusters "),
-         paste(shown, collapse = ", "))
 }

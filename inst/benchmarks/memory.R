@@ -165,8 +165,8 @@ rows <- list(
       rbind(
         measured("gmhclust, centroid", 40 * p + 460 + covariances, distance = "centroid"),
         measured("gmhclust, full", 56 * p + 690 + covariances),
-        measured("gmhclust, centroid, apriori", 20 * p + 280, distance = "centroid", apriori = g),
-        measured("gmhclust, full, apriori", 42 * p + 600, apriori = g)
+        measured("gmhclust, centroid, apriori", 10 * p + 220, distance = "centroid", apriori = g),
+        measured("gmhclust, full, apriori", 32 * p + 280, apriori = g)
       )
     }))
   }

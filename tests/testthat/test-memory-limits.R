@@ -93,7 +93,7 @@ cases <- list(
                   27),
   gmhclust_full = list("x <- matrix(rnorm(6e4), ncol = 2)", "gmhclust(x, %s)", 27),
   gmhclust_apriori = list("x <- matrix(rnorm(2e5), ncol = 4); g <- rep(1:500, 100)",
-                          "gmhclust(x, apriori = g, %s)", 38)
+                          "gmhclust(x, apriori = g, %s)", 20)
 )
 
 skip_without_groups <- function() {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extendr_api::prelude::*;
 use gmhclust_core::magnitude::LargestSeen;
+use gmhclust_core::mahalanobis::Input;
 use gmhclust_core::matrix::{self, RowSlices};
 use gmhclust_core::populations::Columns;
 use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
@@ -207,6 +208,14 @@ impl<'a> Rows<'a> {
                 Columns::new(values, values.len() / columns.max(1), used)
             }
             Self::Stored(x) => Columns::of(x, used),
+        }
+    }
+
+    /// The observations, for a clustering that copies them in its own order.
+    pub fn input(self) -> Input<'a> {
+        match self {
+            Self::Matrix(values, columns) => Input::Matrix(vector::matrix(values, columns)),
+            Self::Stored(x) => Input::Observations(x),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::mahalanobis::{
-    self, apriori, Clusterer, Clustering, Distance, Options, SingularMerges, Subthreshold,
+    self, AprioriPartition, Clusterer, Clustering, Distance, Options, SingularMerges, Subthreshold,
 };
 use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
@@ -46,36 +46,34 @@ fn job_gmhclust(
         let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
         plan(TREE, (n * each) as f64)?;
         let options = options_of(&options)?;
-        let apriori = Values::of_optional(&apriori, "apriori")?;
-        let apriori = apriori.map(|codes| apriori_codes(&codes)).transpose()?;
-        let inner = match (&apriori, &inner) {
-            (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
+        let partition = match Values::of_optional(&apriori, "apriori")? {
+            Some(codes) => Some(partition(&codes)?).filter(|found| !found.is_trivial()),
+            None => None,
+        };
+        let inner = match (&partition, &inner) {
+            (Some(partition), Nullable::NotNull(inner)) => Some(inner_merges(inner, partition)?),
             _ => None,
         };
         let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, rows: Rows| {
-            let apriori = apriori.as_deref();
-            let work = match (apriori, &inner) {
-                (Some(codes), Some(_)) => {
-                    Workload::clustering_above(codes, columns, options.distance)
+            let work = match (&partition, &inner) {
+                (Some(partition), Some(_)) => {
+                    Workload::clustering_above(partition, columns, options.distance)
                 }
-                _ => Workload::clustering(n, columns, apriori, options.distance),
+                (partition, _) => {
+                    Workload::clustering(n, columns, partition.as_ref(), options.distance)
+                }
             };
             let engine = Engine::new(&choice, &work)?;
-            let x = rows.observations(engine.cpu())?;
-            let clustering = match (apriori, &inner) {
-                (Some(codes), Some(inner)) => engine.run(monitor, |on| {
-                    mahalanobis::cluster_above(&x, codes, inner, &options, on, monitor)
-                }),
-                _ => {
-                    let mut clusterer = Clusterer::new(&x, apriori, &options)?;
-                    engine.run(monitor, |on| clusterer.run(on, monitor))
+            let (x, cpu) = (rows.input(), engine.cpu());
+            let mut clusterer = match (partition, inner) {
+                (Some(partition), Some(inner)) => {
+                    Clusterer::above(x, partition, inner, &options, cpu)
                 }
+                (partition, _) => Clusterer::new(x, partition, &options, cpu),
             }?;
-            let singular = engine.cpu().install(|| {
-                let tree = &clustering.dendrogram;
-                mahalanobis::count_singular(&x, tree, options.threshold, monitor)
-            })?;
+            let clustering = engine.run(monitor, |on| clusterer.run(on, monitor))?;
+            let singular = clusterer.count_singular(&clustering.dendrogram, cpu, monitor)?;
             Ok((clustering, singular, engine.name()))
         })
     };
@@ -95,15 +93,14 @@ fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> R
         let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
         plan(TREE, (n * each) as f64)?;
         let options = options_of(&options)?;
-        let apriori = apriori_codes(&Values::of(&apriori, "apriori")?)?;
+        let partition = partition(&Values::of(&apriori, "apriori")?)?;
         let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, rows: Rows| {
-            let work = Workload::clustering(n, columns, Some(&apriori), options.distance);
+            let work = Workload::clustering(n, columns, Some(&partition), options.distance);
             let engine = Engine::new(&choice, &work)?;
-            let x = rows.observations(engine.cpu())?;
-            engine.run(monitor, |on| {
-                mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
-            })
+            let mut within = Clusterer::new(rows.input(), Some(partition), &options, engine.cpu())?;
+            engine.run(monitor, |on| within.merge_within(on, monitor))?;
+            Ok(within.into_inner())
         })
     };
     Job::start_on(x, prepare, merges_to_r).into_r()
@@ -131,17 +128,17 @@ fn options_of(list: &List) -> CoreResult<Options> {
     })
 }
 
-fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
+fn partition(codes: &[i32]) -> CoreResult<AprioriPartition> {
     if codes.iter().any(|&code| code < 0) {
         let message = "`apriori` has codes that are missing or negative";
         return Err(CoreError::Input(message.into()));
     }
-    memory::collected("the codes need", codes.iter().map(|&code| code as u32))
+    let codes = codes.iter().map(|&code| code as u32);
+    AprioriPartition::by_label(&memory::collected("the codes need", codes)?)
 }
 
-/// The merges of each apriori cluster, from R's list of the merges of all clusters. `codes` has the
-/// code of each observation.
-fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
+/// The merges of each apriori cluster, from R's list of the merges of all clusters.
+fn inner_merges(inner: &List, partition: &AprioriPartition) -> CoreResult<Vec<Vec<Merge>>> {
     let bad = || CoreError::Input("`inner` is no list of merges".into());
     let fields = Fields::new("inner", inner);
     let slots = |name: &str| -> CoreResult<Vec<u32>> {
@@ -157,7 +154,6 @@ fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
         higher,
         height,
     };
-    let partition = apriori::AprioriPartition::by_label(codes);
     Ok(partition
         .sizes()
         .map(|size| merges.by_ref().take(size - 1).map(merge).collect())

@@ -117,37 +117,46 @@ impl TreeBuilder {
     /// `Error::Memory` if there is not enough memory.
     pub fn append_in_turns(
         &mut self,
-        parts: &[(&[u32], &[Merge])],
+        mut parts: Vec<(&[u32], Vec<Merge>)>,
         turns: &[(u32, u32)],
     ) -> Result<()> {
-        let made = self.n as u32 + self.steps.len() as u32..;
-        let mut made_by: Vec<Vec<u32>> = vec![Vec::new(); parts.len()];
-        for (made_by, (_, merges)) in made_by.iter_mut().zip(parts) {
-            memory::reserve(made_by, TREE, merges.len())?;
+        // By part, the nodes that its merges make.
+        let first = self.n as u32 + self.steps.len() as u32;
+        let mut made: Vec<Vec<u32>> = vec![Vec::new(); parts.len()];
+        for (made, (_, merges)) in made.iter_mut().zip(&parts) {
+            memory::reserve(made, TREE, merges.len())?;
         }
-        for (&(part, _), made) in turns.iter().zip(made) {
-            made_by[part as usize].push(made);
+        for (&(part, _), node) in turns.iter().zip(first..) {
+            made[part as usize].push(node);
         }
+        // From here on, merges name nodes in place of slots, which takes no further memory.
         let node = &self.node;
-        let steps_of = |(&(slots, merges), made): (&(&[u32], &[Merge]), &Vec<u32>)| {
+        let name_nodes = |((slots, merges), made): (&mut (&[u32], Vec<Merge>), &Vec<u32>)| {
             let nodes = slots.iter().map(|&observation| node[observation as usize]);
             let mut nodes = memory::collected(TREE, nodes)?;
-            let steps = merges.iter().zip(made).map(|(merge, &made)| {
-                let (lower, higher) = (merge.lower as usize, merge.higher as usize);
-                let step = (nodes[lower], nodes[higher], merge.height);
+            let last = merges.last().map(|merge| slots[merge.lower as usize]);
+            for (merge, &made) in merges.iter_mut().zip(made) {
+                let lower = merge.lower as usize;
+                merge.lower = nodes[lower];
+                merge.higher = nodes[merge.higher as usize];
                 nodes[lower] = made;
-                step
-            });
-            memory::collected(TREE, steps)
+            }
+            Ok(last)
         };
-        let steps_of = parts.par_iter().zip(&made_by).map(steps_of);
-        let steps_of = steps_of.collect::<Result<Vec<_>>>()?;
+        let last: Vec<Option<u32>> = parts
+            .par_iter_mut()
+            .zip(&made)
+            .map(name_nodes)
+            .collect::<Result<_>>()?;
         memory::reserve(&mut self.steps, TREE, turns.len())?;
-        let step = |&(part, at): &(u32, u32)| steps_of[part as usize][at as usize];
+        let step = |&(part, at): &(u32, u32)| {
+            let merge = parts[part as usize].1[at as usize];
+            (merge.lower, merge.higher, merge.height)
+        };
         self.steps.par_extend(turns.par_iter().map(step));
-        for ((slots, merges), made) in parts.iter().zip(&made_by) {
-            if let (Some(last), Some(&root)) = (merges.last(), made.last()) {
-                self.node[slots[last.lower as usize] as usize] = root;
+        for (last, made) in last.into_iter().zip(&made) {
+            if let (Some(last), Some(&root)) = (last, made.last()) {
+                self.node[last as usize] = root;
             }
         }
         Ok(())

@@ -136,6 +136,33 @@ pub fn stacked_and_seen(
     })
 }
 
+/// The rows of `x`, which may have any layout, in this order. Works on the threads of the calling
+/// pool; `see` gets the values once, some at a time, while they are in cache.
+///
+/// # Errors
+/// `Error::Memory` if there is not enough memory.
+pub fn rows_and_seen(
+    x: &ArrayView2<f64>,
+    rows: &[u32],
+    see: impl Fn(&[f64]) + Sync,
+) -> Result<Array2<f64>> {
+    let columns = x.ncols();
+    let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
+    values
+        .par_chunks_mut(BLOCK * columns.max(1))
+        .zip(rows.par_chunks(BLOCK))
+        .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
+        .for_each(|(to, rows)| {
+            for (j, column) in x.columns().into_iter().enumerate() {
+                let to = to[j..].iter_mut().step_by(columns);
+                to.zip(rows)
+                    .for_each(|(to, &row)| *to = column[row as usize]);
+            }
+            see(to);
+        });
+    Ok(of_rows(values, rows.len(), columns))
+}
+
 /// As [`stacked`]; `copy` writes the values of one of the matrices.
 fn stacked_by(
     parts: &[ArrayView2<f64>],

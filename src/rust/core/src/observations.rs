@@ -70,6 +70,21 @@ impl Observations {
         Self::checked(x, seen.value())
     }
 
+    /// The rows of `x`, which may have any layout, in this order; copied on the threads of the
+    /// calling pool.
+    ///
+    /// # Errors
+    /// As [`Observations::copied`], also for rows of `x` that are not in `order`.
+    pub fn copied_in_order(x: ArrayView2<f64>, order: &[u32]) -> Result<Self> {
+        let seen = LargestSeen::default();
+        let copied = matrix::rows_and_seen(&x, order, |some| seen.see(some))?;
+        let largest = seen.value();
+        if largest.is_infinite() {
+            return Err(not_finite(x.iter(), x.ncols()));
+        }
+        Self::checked(copied, largest)
+    }
+
     /// Observations with these values, row by row, given the largest magnitude of a value.
     ///
     /// # Errors
@@ -106,7 +121,7 @@ impl Observations {
             largest,
         };
         if largest.is_infinite() {
-            return Err(not_finite(&x));
+            return Err(not_finite(x.values().iter(), columns));
         }
         Ok(x)
     }
@@ -204,15 +219,13 @@ fn check_size(rows: usize, columns: usize) -> Result<()> {
     Ok(())
 }
 
-/// The error for the first value that is not finite.
-fn not_finite(x: &Observations) -> Error {
-    let mut values = x.values().iter();
-    let at = values.position(|value| !value.is_finite());
-    let at = at.expect("a value is not finite");
+/// The error for the first value that is not finite, of values row by row.
+fn not_finite<'a>(mut values: impl Iterator<Item = &'a f64>, columns: usize) -> Error {
+    let found = (0..).zip(&mut values).find(|(_, value)| !value.is_finite());
+    let (at, value) = found.expect("a value is not finite");
     Error::Input(format!(
-        "`x` has {} in row {}, column {}, clustering needs finite values",
-        x.values()[at],
-        at / x.ncols() + 1,
-        at % x.ncols() + 1
+        "`x` has {value} in row {}, column {}, clustering needs finite values",
+        at / columns + 1,
+        at % columns + 1
     ))
 }

@@ -4,7 +4,7 @@ use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::Start;
 use gmhclust_core::linkage::lance_williams::Linkage;
 use gmhclust_core::linkage::points;
-use gmhclust_core::mahalanobis::{Distance, ProblemSizes};
+use gmhclust_core::mahalanobis::{AprioriPartition, Distance, ProblemSizes};
 use gmhclust_core::metric::Metric;
 
 /// The size of a job, for the choice of a device.
@@ -32,7 +32,7 @@ impl Workload {
     pub fn clustering(
         n: usize,
         columns: usize,
-        apriori: Option<&[u32]>,
+        apriori: Option<&AprioriPartition>,
         distance: Distance,
     ) -> Self {
         Self::Agglomeration {
@@ -43,7 +43,11 @@ impl Workload {
     }
 
     /// Mahalanobis-average clustering above apriori clusters only.
-    pub fn clustering_above(apriori: &[u32], columns: usize, distance: Distance) -> Self {
+    pub fn clustering_above(
+        apriori: &AprioriPartition,
+        columns: usize,
+        distance: Distance,
+    ) -> Self {
         Self::Agglomeration {
             sizes: ProblemSizes::above(apriori),
             columns,

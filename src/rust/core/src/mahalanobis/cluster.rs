@@ -1,10 +1,15 @@
 //! From observations to a tree: the work is divided by apriori clusters, agglomerated and joined.
 
-use super::apriori::{self, AprioriPartition, Arranged};
+use super::apriori::{self, OBSERVATIONS_AT_A_TIME};
+use super::arranged::{Arranged, Input};
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
-use super::input::check;
+use super::input::{check, check_labels, check_magnitude};
 use super::options::Options;
+use super::partition::AprioriPartition;
+use super::singular::{self, SingularMerges};
+use crate::cpu::Cpu;
+use crate::dendrogram::Dendrogram;
 use crate::error::{Error, Result};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
@@ -27,71 +32,69 @@ pub fn cluster(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Clustering> {
-    Clusterer::new(x, apriori, options)?.run(device, monitor)
-}
-
-/// Clusters within each apriori cluster, and does not join the apriori clusters. Returns the merges
-/// for each label of two or more observations, in increasing order of labels. The slots are the
-/// indices of the observations of that label. The merges of a cluster depend on no other
-/// observations.
-///
-/// # Errors
-/// As [`cluster`].
-pub fn cluster_within(
-    x: &Observations,
-    apriori: &[u32],
-    options: &Options,
-    device: &(impl AgglomerationDevice + ?Sized),
-    monitor: &Monitor,
-) -> Result<Vec<Vec<Merge>>> {
-    check(x, Some(apriori), options)?;
-    let partition = AprioriPartition::by_label(apriori);
-    Arranged::new(x, Some(&partition), device.cpu())?.within(options, device, monitor)
-}
-
-/// As [`cluster`] with apriori clusters, given the merges of [`cluster_within`] in all of them.
-///
-/// # Errors
-/// As [`cluster`], and `Error::Input` if `inner` does not fit the apriori clusters, or if there are
-/// none.
-pub fn cluster_above(
-    x: &Observations,
-    apriori: &[u32],
-    inner: &[Vec<Merge>],
-    options: &Options,
-    device: &(impl AgglomerationDevice + ?Sized),
-    monitor: &Monitor,
-) -> Result<Clustering> {
-    check(x, Some(apriori), options)?;
-    let partition = AprioriPartition::new(apriori)
-        .ok_or_else(|| Error::Input("`apriori` has no clusters to go on from".into()))?;
-    apriori::check_merges(&partition, inner)?;
-    Arranged::new(x, Some(&partition), device.cpu())?.above(inner, options, device, monitor)
+    check_labels(x.nrows(), apriori.map(<[u32]>::len))?;
+    let partition = apriori.map(AprioriPartition::new).transpose()?.flatten();
+    Clusterer::new(x, partition, options, device.cpu())?.run(device, monitor)
 }
 
 /// A clustering that can be run again, on another device, after a device failed. It keeps the
 /// merges within apriori clusters.
 #[derive(Debug)]
 pub struct Clusterer<'a> {
-    x: &'a Observations,
-    options: &'a Options,
-    apriori: Option<AprioriPartition>,
-    /// The merges within the apriori clusters, once they are known.
-    inner: Option<Vec<Vec<Merge>>>,
+    arranged: Arranged<'a>,
+    options: Options,
+    /// The merges within the first apriori clusters, as far as they are known.
+    inner: Vec<Vec<Merge>>,
 }
 
 impl<'a> Clusterer<'a> {
-    /// A clustering with the arguments of [`cluster`].
+    /// A clustering with the options of [`cluster`]. Copies a matrix, and observations in apriori
+    /// clusters, on the threads of `cpu`.
     ///
     /// # Errors
-    /// `Error::Input` and `Error::Memory`, as [`cluster`].
-    pub fn new(x: &'a Observations, apriori: Option<&[u32]>, options: &'a Options) -> Result<Self> {
-        check(x, apriori, options)?;
+    /// `Error::Input` and `Error::Memory`, as [`cluster`], and as
+    /// [`Observations::copied`] for a matrix.
+    pub fn new(
+        x: impl Into<Input<'a>>,
+        partition: Option<AprioriPartition>,
+        options: &Options,
+        cpu: &Cpu,
+    ) -> Result<Self> {
+        let input = x.into();
+        let labels = partition.as_ref().map(|partition| partition.order().len());
+        check(input.dim(), labels, options)?;
+        if partition.is_some() {
+            apriori::check_memory(&input, options)?;
+        }
+        let arranged = Arranged::new(input, partition, cpu)?;
+        check_magnitude(arranged.x.largest())?;
         Ok(Self {
-            x,
-            options,
-            apriori: apriori.and_then(AprioriPartition::new),
-            inner: None,
+            arranged,
+            options: *options,
+            inner: Vec::new(),
+        })
+    }
+
+    /// As [`Self::new`], given the merges of [`Self::into_inner`] in all apriori clusters.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and `Error::Input` if `inner` does not fit the apriori clusters, or if
+    /// they are trivial.
+    pub fn above(
+        x: impl Into<Input<'a>>,
+        partition: AprioriPartition,
+        inner: Vec<Vec<Merge>>,
+        options: &Options,
+        cpu: &Cpu,
+    ) -> Result<Self> {
+        if partition.is_trivial() {
+            let message = "`apriori` has no clusters to go on from";
+            return Err(Error::Input(message.into()));
+        }
+        apriori::check_merges(&partition, &inner)?;
+        Ok(Self {
+            inner,
+            ..Self::new(x, Some(partition), options, cpu)?
         })
     }
 
@@ -104,17 +107,53 @@ impl<'a> Clusterer<'a> {
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<Clustering> {
-        let (x, options) = (self.x, self.options);
-        if self.apriori.is_some() {
-            apriori::check_memory(x, options)?;
-        }
-        let arranged = Arranged::new(x, self.apriori.as_ref(), device.cpu())?;
-        let inner = match self.inner.take() {
-            Some(inner) => inner,
-            None => arranged.within(options, device, monitor)?,
-        };
-        let inner = self.inner.insert(inner);
-        arranged.above(inner, options, device, monitor)
+        self.merge_within(device, monitor)?;
+        let above = apriori::merges_above(&self.arranged, &self.options, device, monitor)?;
+        let inner = std::mem::take(&mut self.inner);
+        let tree = || apriori::tree(&self.arranged, inner, &above);
+        device.cpu().install(tree)
+    }
+
+    /// Clusters within each apriori cluster that is not clustered yet.
+    ///
+    /// # Errors
+    /// The errors of the device.
+    pub fn merge_within(
+        &mut self,
+        device: &(impl AgglomerationDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<()> {
+        apriori::merge_within(
+            &self.arranged,
+            &mut self.inner,
+            &self.options,
+            OBSERVATIONS_AT_A_TIME,
+            device,
+            monitor,
+        )
+    }
+
+    /// The merges within the apriori clusters that are clustered. The slots are the indices of the
+    /// observations of a cluster. They depend on no other observations.
+    pub fn into_inner(self) -> Vec<Vec<Merge>> {
+        self.inner
+    }
+
+    /// Counts merges of a tree of these observations that make full-size clusters, and those with a
+    /// singular covariance, by the definition's test of pivots.
+    ///
+    /// Takes about O(n·p²) time on the threads of `cpu`, and about 20 bytes for each observation.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is too little memory, and `Error::Interrupt`.
+    pub fn count_singular(
+        &self,
+        tree: &Dendrogram,
+        cpu: &Cpu,
+        monitor: &Monitor,
+    ) -> Result<SingularMerges> {
+        let threshold = self.options.threshold;
+        cpu.install(|| singular::count_singular(&self.arranged, tree, threshold, monitor))
     }
 }
 
@@ -131,29 +170,29 @@ pub struct ProblemSizes {
 
 impl ProblemSizes {
     /// The sizes of a clustering of `n` observations.
-    pub fn new(n: usize, apriori: Option<&[u32]>) -> Self {
-        match apriori.and_then(AprioriPartition::new) {
+    pub fn new(n: usize, partition: Option<&AprioriPartition>) -> Self {
+        match partition {
             None => Self {
                 largest: n,
                 apriori_clusters: 0,
                 observations: 0,
             },
             Some(partition) => {
-                let top = partition.clusters.len() + partition.loose.len();
+                let above = Self::above(partition);
                 Self {
-                    largest: partition.sizes().max().unwrap_or(0).max(top),
-                    apriori_clusters: partition.clusters.len(),
-                    observations: partition.sizes().sum(),
+                    largest: partition.sizes().max().unwrap_or(0).max(above.largest),
+                    apriori_clusters: partition.clusters(),
+                    observations: partition.in_clusters(),
                 }
             }
         }
     }
 
     /// The sizes of a clustering where the merges within apriori clusters are known.
-    pub fn above(apriori: &[u32]) -> Self {
-        let partition = AprioriPartition::by_label(apriori);
+    pub fn above(partition: &AprioriPartition) -> Self {
+        let loose = partition.order().len() - partition.in_clusters();
         Self {
-            largest: partition.clusters.len() + partition.loose.len(),
+            largest: partition.clusters() + loose,
             apriori_clusters: 0,
             observations: 0,
         }

@@ -11,8 +11,6 @@ use crate::monitor::Monitor;
 impl AgglomerationDevice for Cpu {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        side_by_side(&problems, self, monitor, |turn| {
-            merges_on_cpu(turn.problem, monitor)
-        })
+        side_by_side(&problems, self, |turn| merges_on_cpu(turn.problem, monitor))
     }
 }

@@ -9,7 +9,8 @@ use crate::monitor::Monitor;
 /// A device that agglomerates. The device decides how to divide the problems among its GPUs or
 /// threads, and which problems to leave to the CPU.
 pub trait AgglomerationDevice: Device {
-    /// The merges that make one cluster of each problem's clusters, in order.
+    /// The merges that make one cluster of each problem's clusters, in order. The caller has told
+    /// the monitor to expect their [`work()`](super::agglomerate::work).
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough

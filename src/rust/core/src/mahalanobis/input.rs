@@ -2,9 +2,8 @@
 
 use super::options::Options;
 use crate::error::{Error, Result};
-use crate::magnitude::check_magnitude;
+pub use crate::magnitude::check_magnitude;
 use crate::memory;
-use crate::observations::Observations;
 
 /// Largest number of dimensions p for which the memory of p × p matrices is not checked: each
 /// matrix takes less than 1 MB.
@@ -24,8 +23,7 @@ pub const MOST_DEGENERATE_WORK: f64 = 1e13;
 /// # Errors
 /// `Error::Input` if there are no more observations than dimensions and the work is too large
 /// ([`MOST_DEGENERATE_WORK`]), `Error::Memory` if this machine has too little memory.
-fn check_width(x: &Observations, options: &Options) -> Result<()> {
-    let (rows, columns) = (x.nrows(), x.ncols());
+fn check_width((rows, columns): (usize, usize), options: &Options) -> Result<()> {
     if columns <= WIDE || !options.subthreshold.may_have_shapes(rows, columns) {
         return Ok(());
     }
@@ -49,26 +47,32 @@ fn check_width(x: &Observations, options: &Options) -> Result<()> {
     })
 }
 
-/// Checks that `x` can be clustered with these options and labels.
+/// Checks that observations of this size, numbers of rows and columns, can be clustered with these
+/// options and number of labels.
 ///
 /// # Errors
-/// `Error::Input` if it cannot be clustered, `Error::Memory` if this machine has too little memory.
-pub fn check(x: &Observations, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
-    check_width(x, options)?;
+/// `Error::Input` if they cannot be clustered, `Error::Memory` if this machine has too little
+/// memory.
+pub fn check(size: (usize, usize), labels: Option<usize>, options: &Options) -> Result<()> {
+    check_width(size, options)?;
     if !(options.threshold > 0.0 && options.threshold.is_finite()) {
         return Err(Error::Input(format!(
             "`threshold` is {}, it needs to be a positive number",
             options.threshold
         )));
     }
-    if let Some(labels) = apriori {
-        if labels.len() != x.nrows() {
-            return Err(Error::Input(format!(
-                "`apriori` has {} labels, it needs one for each of the {} rows of `x`",
-                labels.len(),
-                x.nrows()
-            )));
-        }
+    check_labels(size.0, labels)
+}
+
+/// Checks that there is a label for each of `n` observations, if there are any.
+///
+/// # Errors
+/// `Error::Input` if there is not.
+pub fn check_labels(n: usize, labels: Option<usize>) -> Result<()> {
+    match labels {
+        Some(labels) if labels != n => Err(Error::Input(format!(
+            "`apriori` has {labels} labels, it needs one for each of the {n} rows of `x`",
+        ))),
+        _ => Ok(()),
     }
-    check_magnitude(x.largest())
 }

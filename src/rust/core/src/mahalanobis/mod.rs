@@ -3,12 +3,13 @@
 //!
 //! [`cluster()`] is the entry point. It divides the work into problems by apriori clusters
 //! ([`apriori`]), asks a device for the merges of each ([`AgglomerationDevice::agglomerate`]), and
-//! joins them to one tree. [`cluster_within`] and [`cluster_above`] are its two halves, for a
-//! clustering that is shared among several machines.
+//! joins them to one tree. [`Clusterer`] has its two halves, for a clustering that is shared among
+//! several machines.
 //!
 //! Modules import only from those above them in this list:
 //!
 //! * [`subthreshold`], [`options`]: the choices; [`packed`]: the layout of matrices;
+//!   [`partition`], `arranged`: the observations by apriori cluster;
 //! * [`shape`], [`distance`]: the definitions of a cluster's shape and of distances, bit by bit;
 //! * [`problem`]: clusters to merge to one; [`device`]: the trait of devices that find their
 //!   merges;
@@ -20,6 +21,7 @@
 
 pub mod agglomerate;
 pub mod apriori;
+mod arranged;
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;
 pub(crate) mod cholesky;
@@ -36,6 +38,7 @@ pub(crate) mod lanes;
 mod members;
 pub mod options;
 pub mod packed;
+pub mod partition;
 pub mod problem;
 #[cfg(any(test, feature = "testing"))]
 pub mod reference;
@@ -46,11 +49,13 @@ pub mod subthreshold;
 #[cfg(test)]
 mod tests;
 
-pub use cluster::{cluster, cluster_above, cluster_within, Clusterer, ProblemSizes};
+pub use arranged::Input;
+pub use cluster::{cluster, Clusterer, ProblemSizes};
 pub use clustering::Clustering;
 pub use device::AgglomerationDevice;
 pub use input::MOST_DEGENERATE_WORK;
 pub use options::{Distance, Options};
+pub use partition::AprioriPartition;
 pub use problem::{BoundingBox, Problem, UnionRule};
-pub use singular::{count_singular, SingularMerges};
+pub use singular::SingularMerges;
 pub use subthreshold::Subthreshold;

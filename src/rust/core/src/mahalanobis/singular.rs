@@ -4,11 +4,15 @@
 //! count these clusters, neither on the CPU nor on a GPU; they are counted afterwards, from the
 //! observations that each merge of the tree joins.
 
+mod leaves;
+
 use std::collections::HashMap;
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
+use self::leaves::{Leaves, CHECK};
+use super::arranged::Arranged;
 use super::cholesky::cholesky;
 use super::packed::packed_len;
 use super::shape;
@@ -20,15 +24,8 @@ use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::simd::dispatch;
 
-/// Branches have at most this share of the leaves, or a few: enough of them for many threads.
-const SHARE_OF_BRANCH: usize = 512;
-const FEW_LEAVES: usize = 16;
-
 /// Smallest number of rows that are worth a task. Only the time depends on it.
 const ROWS_AT_A_TIME: usize = 1 << 12;
-
-/// The start of memory errors: what needs the memory.
-const CHECK: &str = "the check of the covariances needs";
 
 /// Numbers of merges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,18 +54,18 @@ struct FullSize {
 /// Counts the merges of a tree of `x` that make full-size clusters, and the merges among these that
 /// make a cluster with a singular covariance, by the definition's test of pivots.
 ///
-/// Runs in the thread pool of the caller. Takes about O(n·p²) time, and about 20 bytes for
-/// each observation.
+/// Runs in the thread pool of the caller.
 ///
 /// # Errors
 /// `Error::Memory` if there is too little memory, and `Error::Interrupt`.
 pub fn count_singular(
-    x: &Observations,
+    arranged: &Arranged<'_>,
     tree: &Dendrogram,
     threshold: f64,
     monitor: &Monitor,
 ) -> Result<SingularMerges> {
-    let leaves = Leaves::new(tree)?;
+    let x: &Observations = &arranged.x;
+    let leaves = Leaves::new(arranged, tree)?;
     let is_full_size = |merge: &usize| leaves.sizes[*merge] as f64 >= threshold;
     // Full-size clusters without a full-size part are independent of each other.
     let is_first = |merge: &usize| !leaves.parts(*merge).any(|part| is_full_size(&part));
@@ -209,7 +206,7 @@ fn united(
             other.least_pivot,
         ),
         None => {
-            let rows = others.iter().map(|&id| x.row_slice(id as usize - 1));
+            let rows = others.iter().map(|&row| x.row_slice(row as usize));
             rows.for_each(|row| cluster.add(1, row, &[], 0.0));
         }
     }
@@ -223,12 +220,12 @@ fn united(
 }
 
 impl FullSize {
-    /// The cluster of some observations, which are numbered from 1.
-    fn of(x: &Observations, members: &[i32]) -> Result<Self> {
+    /// The cluster of some rows.
+    fn of(x: &Observations, members: &[u32]) -> Result<Self> {
         let p = x.ncols();
         let mut cluster = Self {
             members: 1,
-            mean: memory::copied(CHECK, x.row_slice(members[0] as usize - 1))?,
+            mean: memory::copied(CHECK, x.row_slice(members[0] as usize))?,
             diagonal: memory::zeros(CHECK, p)?,
             least_pivot: 0.0,
             scatter: Vec::new(),
@@ -238,7 +235,7 @@ impl FullSize {
             cluster.scatter = memory::zeros(CHECK, packed_len(p))?;
             return Ok(cluster.with(x, others));
         }
-        let rows = others.iter().map(|&id| x.row_slice(id as usize - 1));
+        let rows = others.iter().map(|&row| x.row_slice(row as usize));
         rows.for_each(|row| cluster.add(1, row, &[], 0.0));
         Ok(cluster)
     }
@@ -262,7 +259,7 @@ impl FullSize {
     }
 
     /// Adds members to a cluster that has its scatter.
-    fn with(self, x: &Observations, members: &[i32]) -> Self {
+    fn with(self, x: &Observations, members: &[u32]) -> Self {
         dispatch(WithMembers {
             cluster: self,
             x,
@@ -274,7 +271,7 @@ impl FullSize {
 struct WithMembers<'a> {
     cluster: FullSize,
     x: &'a Observations,
-    members: &'a [i32],
+    members: &'a [u32],
 }
 
 impl WithSimd for WithMembers<'_> {
@@ -290,7 +287,7 @@ impl WithSimd for WithMembers<'_> {
         } = self.cluster;
         let p = mean.len();
         for &member in self.members {
-            let row = self.x.row_slice(member as usize - 1);
+            let row = self.x.row_slice(member as usize);
             shape::merge(members, &mut mean, &mut scatter, 1, row, &[]);
             members += 1;
         }
@@ -314,111 +311,20 @@ impl WithSimd for WithMembers<'_> {
     }
 }
 
-/// The leaves below each merge, as a range of the tree's leaf order, in which the leaves of the
-/// first part of a merge come before those of the second.
-struct Leaves<'a> {
-    tree: &'a Dendrogram,
-    /// By merge, the index in the leaf order of its first leaf.
-    starts: Vec<u32>,
-    sizes: Vec<u32>,
-}
-
-impl<'a> Leaves<'a> {
-    fn new(tree: &'a Dendrogram) -> Result<Self> {
-        let merges = tree.merge.len();
-        let mut sizes: Vec<u32> = memory::room(CHECK, merges)?;
-        let size = |sizes: &[u32], id: i32| if id < 0 { 1 } else { sizes[id as usize - 1] };
-        for &[a, b] in &tree.merge {
-            sizes.push(size(&sizes, a) + size(&sizes, b));
-        }
-        let mut starts = memory::filled(CHECK, merges, 0u32)?;
-        for (merge, &[a, b]) in tree.merge.iter().enumerate().rev() {
-            let start = starts[merge];
-            for (id, start) in [(a, start), (b, start + size(&sizes, a))] {
-                if id > 0 {
-                    starts[id as usize - 1] = start;
-                }
-            }
-        }
-        Ok(Self {
-            tree,
-            starts,
-            sizes,
-        })
-    }
-
-    /// Most leaves of a branch.
-    fn most_in_branch(&self) -> usize {
-        (self.tree.order.len() / SHARE_OF_BRANCH).max(FEW_LEAVES)
-    }
-
-    /// The merges of each branch, in their order: a branch is a cluster of few leaves whose parent
-    /// has more.
-    fn branches(&self) -> Result<Vec<Vec<u32>>> {
-        let most = self.most_in_branch();
-        let is_small = |merge: usize| self.sizes[merge] as usize <= most;
-        // By merge, its branch, once it is known.
-        let mut of_merge = memory::filled(CHECK, self.sizes.len(), u32::MAX)?;
-        let mut branches: Vec<Vec<u32>> = Vec::new();
-        for merge in (0..self.sizes.len()).rev().filter(|&merge| is_small(merge)) {
-            if of_merge[merge] == u32::MAX {
-                of_merge[merge] = branches.len() as u32;
-                branches.push(memory::room(CHECK, self.sizes[merge] as usize - 1)?);
-            }
-            for part in self.parts(merge) {
-                of_merge[part] = of_merge[merge];
-            }
-        }
-        for merge in (0..self.sizes.len()).filter(|&merge| is_small(merge)) {
-            branches[of_merge[merge] as usize].push(merge as u32);
-        }
-        Ok(branches)
-    }
-
-    /// The merges that are in no branch, in their order.
-    fn above_branches(&self) -> impl Iterator<Item = usize> + '_ {
-        let most = self.most_in_branch();
-        (0..self.sizes.len()).filter(move |&merge| self.sizes[merge] as usize > most)
-    }
-
-    /// The merges that made the two parts of a merge; a part that is a single observation has no
-    /// merge.
-    fn parts(&self, merge: usize) -> impl Iterator<Item = usize> + '_ {
-        let row = self.tree.merge[merge].iter();
-        row.filter(|&&id| id > 0).map(|&id| id as usize - 1)
-    }
-
-    /// The observations below a merge, numbered from 1.
-    fn of(&self, merge: usize) -> &[i32] {
-        &self.tree.order[self.starts[merge] as usize..][..self.sizes[merge] as usize]
-    }
-
-    /// The observations below a merge that are not below the merge of its `part`.
-    fn of_others(&self, merge: usize, part: usize) -> &[i32] {
-        let all = self.of(merge);
-        let of_part = self.sizes[part] as usize;
-        if self.starts[part] == self.starts[merge] {
-            &all[of_part..]
-        } else {
-            &all[..all.len() - of_part]
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cpu::Cpu;
-    use crate::mahalanobis::{cluster, Distance, Options, Subthreshold};
+    use crate::mahalanobis::{AprioriPartition, Clusterer, Distance, Options, Subthreshold};
     use crate::testing::{draw, observations, Data, Random, DATA};
 
     /// The counts by the definition, from the members of each merge.
     fn obvious(x: &Observations, tree: &Dendrogram, threshold: f64) -> SingularMerges {
         let mut counts = SingularMerges::default();
-        let mut members: Vec<Vec<i32>> = Vec::new();
+        let mut members: Vec<Vec<u32>> = Vec::new();
         for row in &tree.merge {
             let of = |id: i32| match id {
-                id if id < 0 => vec![-id],
+                id if id < 0 => vec![id.unsigned_abs() - 1],
                 id => members[id as usize - 1].clone(),
             };
             let all = row.map(of).concat();
@@ -432,19 +338,24 @@ mod tests {
         counts
     }
 
+    const OPTIONS: Options = Options {
+        threshold: 10.0,
+        subthreshold: Subthreshold::Mahal,
+        distance: Distance::Centroid,
+        normalize: false,
+        apriori_intra: true,
+    };
+
     /// The counts, and the counts by the definition.
     fn counted(x: &Observations, threshold: f64) -> (SingularMerges, SingularMerges) {
         let (cpu, monitor) = (Cpu::new(2).unwrap(), Monitor::default());
         let options = Options {
             threshold,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
+            ..OPTIONS
         };
-        let clustering = cluster(x, None, &options, &cpu, &monitor).unwrap();
-        let tree = clustering.dendrogram;
-        let found = cpu.install(|| count_singular(x, &tree, threshold, &monitor));
+        let mut clusterer = Clusterer::new(x, None, &options, &cpu).unwrap();
+        let tree = clusterer.run(&cpu, &monitor).unwrap().dendrogram;
+        let found = clusterer.count_singular(&tree, &cpu, &monitor);
         (found.unwrap(), obvious(x, &tree, threshold))
     }
 
@@ -460,6 +371,21 @@ mod tests {
             }
         }
         assert!(singular > 0);
+    }
+
+    #[test]
+    fn the_order_of_rows_changes_no_count() {
+        let (cpu, monitor) = (Cpu::new(2).unwrap(), Monitor::default());
+        let labels: Vec<u32> = (0..90).map(|i| i * 7 % 5).collect();
+        for (seed, data) in (1..).zip(DATA) {
+            let x = draw(&mut Random(seed), data, 90, 3);
+            let partition = AprioriPartition::new(&labels).unwrap();
+            let mut sorted = Clusterer::new(&x, partition, &OPTIONS, &cpu).unwrap();
+            let plain = Clusterer::new(&x, None, &OPTIONS, &cpu).unwrap();
+            let tree = sorted.run(&cpu, &monitor).unwrap().dendrogram;
+            let counts = [&sorted, &plain].map(|of| of.count_singular(&tree, &cpu, &monitor));
+            assert_eq!(counts[0], counts[1], "{data:?}");
+        }
     }
 
     #[test]

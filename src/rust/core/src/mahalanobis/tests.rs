@@ -8,7 +8,6 @@ use std::cell::Cell;
 use self::cases::{ClusteringCase, UntiedClustering};
 use self::counting::Counts;
 use super::agglomerate::{merges_of, with_screens};
-use super::apriori::AprioriPartition;
 use super::checks::{options, run};
 use super::reference::{self, Source};
 use super::screen::cpu::CpuScreen;
@@ -246,25 +245,29 @@ fn groups_beyond_the_limit_change_nothing() {
 /// only.
 fn merges_elsewhere(
     case: &ClusteringCase,
-    clusters: &[(u32, Vec<u32>)],
+    partition: &AprioriPartition,
     cpu: &Cpu,
 ) -> Vec<Vec<Merge>> {
     let (x, labels) = (case.observations(), case.rows.labels());
     let mut random = Random(case.seed);
-    let machine: Vec<usize> = clusters.iter().map(|_| random.below(3)).collect();
+    let clusters = 0..partition.clusters();
+    let machine: Vec<usize> = clusters.map(|_| random.below(3)).collect();
     let mut inner = vec![Vec::new(); machine.len()];
     for here in 0..3 {
         let chosen = |c: &usize| machine[*c] == here;
         let some: Vec<usize> = (0..machine.len()).filter(chosen).collect();
-        let mut rows: Vec<u32> = some.iter().flat_map(|&c| clusters[c].1.clone()).collect();
+        let members = some.iter().flat_map(|&c| partition.members(c));
+        let mut rows: Vec<u32> = members.copied().collect();
         rows.sort_unstable();
         if rows.is_empty() {
             continue;
         }
         let theirs: Vec<u32> = rows.iter().map(|&row| labels[row as usize]).collect();
         let x = x.take_rows(&rows).unwrap();
-        let found = cluster_within(&x, &theirs, &case.options, cpu, &Monitor::default());
-        for (c, merges) in some.into_iter().zip(found.unwrap()) {
+        let theirs = AprioriPartition::by_label(&theirs).unwrap();
+        let mut clusterer = Clusterer::new(&x, Some(theirs), &case.options, cpu).unwrap();
+        clusterer.merge_within(cpu, &Monitor::default()).unwrap();
+        for (c, merges) in some.into_iter().zip(clusterer.into_inner()) {
             inner[c] = merges;
         }
     }
@@ -282,12 +285,14 @@ fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
     };
     for_all(200, cases(draw), |case| {
         let (x, labels, options) = (case.observations(), case.rows.labels(), &case.options);
-        let Some(partition) = AprioriPartition::new(&labels) else {
+        let Some(partition) = AprioriPartition::new(&labels).unwrap() else {
             return;
         };
-        let inner = merges_elsewhere(&case, &partition.clusters, &cpu);
+        let inner = merges_elsewhere(&case, &partition, &cpu);
         let above = |inner: &[Vec<Merge>]| {
-            cluster_above(&x, &labels, inner, options, &cpu, &Monitor::default())
+            let inner = inner.to_vec();
+            let mut clusterer = Clusterer::above(&x, partition.clone(), inner, options, &cpu)?;
+            clusterer.run(&cpu, &Monitor::default())
         };
         let whole = run(&x, Some(&labels), options, &cpu);
         assert_eq!(above(&inner).unwrap(), whole);

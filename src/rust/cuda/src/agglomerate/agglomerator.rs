@@ -49,7 +49,7 @@ impl Agglomerator<'_> {
         };
         let sizes = self.tree_sizes(problems, &others, &ways);
         let merge_others = || {
-            side_by_side(&of_numbers(&others), self.cpu, monitor, |turn| {
+            side_by_side(&of_numbers(&others), self.cpu, |turn| {
                 match ways[others[turn.index]] {
                     Way::Cpu => merges_on_cpu(turn.problem, monitor),
                     Way::Gpu | Way::Block => self.merges_on_gpu(turn, &sizes, monitor),
@@ -61,7 +61,7 @@ impl Agglomerator<'_> {
         }
         // The CPU's threads gather the observations first, before they merge other problems.
         let gathered = of_numbers(&in_blocks);
-        let gathered = InBlocks::new(self.devices, &gathered, self.cpu, monitor)?;
+        let gathered = InBlocks::new(self.devices, &gathered, self.cpu)?;
         merges_of_two_parts(
             Part {
                 numbers: &in_blocks,

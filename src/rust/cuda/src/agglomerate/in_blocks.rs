@@ -29,12 +29,11 @@ impl<'a> InBlocks<'a> {
         devices: &[Arc<Device>],
         problems: &[&'a Problem<'a>],
         cpu: &'a Cpu,
-        monitor: &Monitor,
     ) -> Result<Self> {
         let shares = shares(problems, devices.len());
         let gathered = devices.iter().zip(shares).map(|(device, share)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
-            let blocks = BlockProblems::new(device, mine, cpu, monitor)?;
+            let blocks = BlockProblems::new(device, mine, cpu)?;
             Ok((share, blocks))
         });
         Ok(Self {

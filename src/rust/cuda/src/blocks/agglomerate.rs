@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gmhclust_core::distinct::Distinct;
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::{agglomerate, Problem, UnionRule};
+use gmhclust_core::mahalanobis::{Problem, UnionRule};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
@@ -68,15 +68,7 @@ impl<'a> BlockProblems<'a> {
     /// # Errors
     /// `Error::Memory` if the device has too little memory for even one problem, `Error::Device` if
     /// it fails.
-    pub fn new(
-        device: &Arc<Device>,
-        problems: Vec<&'a Problem<'a>>,
-        cpu: &'a Cpu,
-        monitor: &Monitor,
-    ) -> Result<Self> {
-        for problem in &problems {
-            monitor.expect(agglomerate::work(problem));
-        }
+    pub fn new(device: &Arc<Device>, problems: Vec<&'a Problem<'a>>, cpu: &'a Cpu) -> Result<Self> {
         let mut new = Self {
             device: device.clone(),
             problems,

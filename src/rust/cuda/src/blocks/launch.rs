@@ -208,7 +208,10 @@ impl Launch {
     /// Waits for the end of the kernel. Meanwhile reports progress to the monitor, and an interrupt
     /// to the device.
     fn watch(&mut self, problems: &[&Problem<'_>], monitor: &Monitor) -> DriverResult<()> {
-        let work: u64 = problems.iter().map(|p| agglomerate::work(p)).sum();
+        let work: u64 = problems
+            .iter()
+            .map(|p| agglomerate::work(p.clusters()))
+            .sum();
         let merges: u64 = problems.iter().map(|p| p.clusters() as u64 - 1).sum();
         let watch = self.memory.watch.as_ptr();
         let mut reported = 0;

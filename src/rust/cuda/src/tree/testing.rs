@@ -57,7 +57,7 @@ impl Device for Trees<'_> {
 impl AgglomerationDevice for Trees<'_> {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        side_by_side(&problems, &self.cpu, monitor, |turn| {
+        side_by_side(&problems, &self.cpu, |turn| {
             merges_of(turn.problem, monitor, |distinct| {
                 let merges = (self.grow)(distinct.problem, distinct.bounding_box, monitor)?;
                 self.asked.fetch_add(1, Ordering::Relaxed);

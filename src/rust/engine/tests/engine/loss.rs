@@ -3,7 +3,9 @@
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::kmeans::{self, Start};
 use gmhclust_core::linkage::{linkage, spanning, Linkage, Origin, Recurrence, StoredPrecision};
-use gmhclust_core::mahalanobis::{Clusterer, Distance, Options, ProblemSizes, Subthreshold};
+use gmhclust_core::mahalanobis::{
+    AprioriPartition, Clusterer, Distance, Options, ProblemSizes, Subthreshold,
+};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{knn, Cpu, Error, Monitor, Result};
@@ -118,13 +120,14 @@ const OPTIONS: Options = Options {
 /// Clustering of a mixture in this many dimensions.
 fn fall_back_in_a_clustering(case: usize, n: usize, columns: usize, apriori: Option<&[u32]>) {
     let x = draw(&mut Random(1), Data::Mixture, n, columns);
+    let apriori = apriori.and_then(|labels| AprioriPartition::new(labels).unwrap());
     let size = Workload::Agglomeration {
-        sizes: ProblemSizes::new(n, apriori),
+        sizes: ProblemSizes::new(n, apriori.as_ref()),
         columns,
         distance: OPTIONS.distance,
     };
     fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
-        let mut clusterer = Clusterer::new(&x, apriori, &OPTIONS)?;
+        let mut clusterer = Clusterer::new(&x, apriori.clone(), &OPTIONS, &Cpu::new(2)?)?;
         engine.run(monitor, |on| clusterer.run(on, monitor))
     });
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::{self, Start};
 use gmhclust_core::linkage::{geometric, spanning};
-use gmhclust_core::mahalanobis::{Clusterer, Distance, Options, ProblemSizes, Subthreshold};
+use gmhclust_core::mahalanobis::{
+    AprioriPartition, Clusterer, Distance, Options, ProblemSizes, Subthreshold,
+};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::FailingDevice;
 use gmhclust_core::{knn, Cpu, Error, Monitor, Observations};
@@ -54,7 +56,7 @@ fn a_lost_device_is_stood_in_for_and_an_interrupt_is_not() {
     let x = observations(20, 17);
     let run = |engine: &Engine| {
         let monitor = Monitor::default();
-        let mut clusterer = Clusterer::new(&x, None, &OPTIONS)?;
+        let mut clusterer = Clusterer::new(&x, None, &OPTIONS, &cpu())?;
         engine.run(&monitor, |device| clusterer.run(device, &monitor))
     };
     let expected = run(&Engine::on(cpu()));
@@ -95,11 +97,23 @@ fn merges_within_apriori_clusters_are_kept_where_a_device_is_lost_above_them() {
     let x = observations(40, 37);
     let labels: Vec<u32> = (0..40).map(|i| 1 + i % 4).collect();
     let monitor = Monitor::default();
-    let mut clusterer = Clusterer::new(&x, Some(&labels), &OPTIONS).unwrap();
+    let mut clusterer = Clusterer::new(
+        &x,
+        AprioriPartition::new(&labels).unwrap(),
+        &OPTIONS,
+        &cpu(),
+    )
+    .unwrap();
     let engine = Engine::on(failing_after(1, gone())).or(cpu());
     let found = engine.run(&monitor, |device| clusterer.run(device, &monitor));
     let (done, _) = monitor.progress();
-    let mut again = Clusterer::new(&x, Some(&labels), &OPTIONS).unwrap();
+    let mut again = Clusterer::new(
+        &x,
+        AprioriPartition::new(&labels).unwrap(),
+        &OPTIONS,
+        &cpu(),
+    )
+    .unwrap();
     let whole = Monitor::default();
     assert_eq!(found, again.run(&*cpu(), &whole));
     assert_eq!(done, whole.progress().0, "nothing was done twice");

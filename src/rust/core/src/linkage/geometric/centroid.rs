@@ -4,6 +4,7 @@ use super::centred::centred;
 use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::linkage::tree::tree;
+use crate::mahalanobis::agglomerate::work;
 use crate::mahalanobis::{AgglomerationDevice, Problem, UnionRule};
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -46,6 +47,8 @@ fn by_centres(
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
     let x = Observations::new(centred(x)?)?;
-    let merges = device.agglomerate(&[Problem::of_centroids(&x, union)], monitor)?;
+    let problem = Problem::of_centroids(&x, union);
+    monitor.expect(work(problem.clusters()));
+    let merges = device.agglomerate(&[problem], monitor)?;
     tree(x.nrows(), &merges[0])
 }

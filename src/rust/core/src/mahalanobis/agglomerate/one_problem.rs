@@ -51,7 +51,7 @@ pub fn merges_of(
     };
     let bounding_box = &problem.bounding_box();
     if let Some(united) = Deduplicated::new(problem, bounding_box.diagonal(), monitor)? {
-        monitor.advance(work(problem) - work(&united.problem));
+        monitor.advance(work(problem.clusters()) - work(united.problem.clusters()));
         let distinct = DistinctProblem {
             problem: &united.problem,
             bounding_box,

@@ -4,13 +4,11 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
-use super::work::work;
 use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::mahalanobis::problem::Problem;
 use crate::memory;
 use crate::merge::Merge;
-use crate::monitor::Monitor;
 
 /// A problem whose turn has come.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +22,7 @@ pub struct Turn<'p, 'x> {
 }
 
 /// The merges of each problem, by `merges_of`, in parallel on the threads of `cpu`. A single
-/// problem has all threads. Adds the work to the expected work of `monitor`.
+/// problem has all threads.
 ///
 /// # Errors
 /// `Error::Memory` if there is too little memory for one problem per thread, and the errors of
@@ -32,7 +30,6 @@ pub struct Turn<'p, 'x> {
 pub fn side_by_side(
     problems: &[&Problem<'_>],
     cpu: &Cpu,
-    monitor: &Monitor,
     merges_of: impl Fn(Turn<'_, '_>) -> Result<Vec<Merge>> + Sync,
 ) -> Result<Vec<Vec<Merge>>> {
     let mut order: Vec<usize> = (0..problems.len()).collect();
@@ -40,9 +37,6 @@ pub fn side_by_side(
     let largest = order.iter().take(cpu.threads());
     let working = largest.map(|&index| problems[index].working_memory());
     memory::check("the clustering needs", working.sum())?;
-    for problem in problems {
-        monitor.expect(work(problem));
-    }
     let merges_at = |(rank, &index): (usize, &usize)| {
         let problem = problems[index];
         let turn = Turn {

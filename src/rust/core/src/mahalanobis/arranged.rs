@@ -1,0 +1,97 @@
+//! Observations in the order in which a clustering reads them.
+
+use std::borrow::Cow;
+
+use ndarray::ArrayView2;
+
+use super::partition::AprioriPartition;
+use crate::cpu::Cpu;
+use crate::error::Result;
+use crate::memory;
+use crate::observations::Observations;
+
+/// Observations in the order of the data.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// A matrix in any layout, which was not checked.
+    Matrix(ArrayView2<'a, f64>),
+    Observations(&'a Observations),
+}
+
+impl<'a> From<&'a Observations> for Input<'a> {
+    fn from(x: &'a Observations) -> Self {
+        Self::Observations(x)
+    }
+}
+
+impl Input<'_> {
+    /// Numbers of rows and columns.
+    pub fn dim(&self) -> (usize, usize) {
+        match self {
+            Self::Matrix(x) => x.dim(),
+            Self::Observations(x) => x.dim(),
+        }
+    }
+
+    /// Whether a copy of the observations is outside of this process's own memory.
+    pub fn are_stored(&self) -> bool {
+        match self {
+            Self::Matrix(_) => false,
+            Self::Observations(x) => x.are_stored(),
+        }
+    }
+}
+
+/// The observations, sorted by apriori cluster if there are any, since members in consecutive rows
+/// are read much faster.
+#[derive(Debug)]
+pub struct Arranged<'a> {
+    /// The observations in the order of the partition.
+    pub x: Cow<'a, Observations>,
+    pub partition: Option<AprioriPartition>,
+}
+
+impl<'a> Arranged<'a> {
+    /// Copies the observations in the order of the partition, on the CPU's threads. Without a
+    /// partition, copies only a matrix.
+    ///
+    /// # Errors
+    /// As [`Observations::copied`].
+    pub fn new(input: Input<'a>, partition: Option<AprioriPartition>, cpu: &Cpu) -> Result<Self> {
+        let order = partition.as_ref().map(AprioriPartition::order);
+        let x = cpu.install(|| match (input, order) {
+            (Input::Matrix(x), None) => Observations::copied_on_threads(x).map(Cow::Owned),
+            (Input::Matrix(x), Some(order)) => {
+                Observations::copied_in_order(x, order).map(Cow::Owned)
+            }
+            (Input::Observations(x), None) => Ok(Cow::Borrowed(x)),
+            (Input::Observations(x), Some(order)) => x.take_rows(order).map(Cow::Owned),
+        })?;
+        Ok(Self { x, partition })
+    }
+
+    /// The observation in a row.
+    pub fn observation(&self, row: usize) -> u32 {
+        match &self.partition {
+            Some(partition) => partition.order()[row],
+            None => row as u32,
+        }
+    }
+
+    /// The row of each observation; observations are numbered from 1.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn rows_of(&self, observations: &[i32]) -> Result<Vec<u32>> {
+        const ROWS: &str = "looking up observations needs";
+        let indices = observations.iter().map(|&id| id as usize - 1);
+        let Some(partition) = &self.partition else {
+            return memory::collected(ROWS, indices.map(|i| i as u32));
+        };
+        let mut rows = memory::zeros::<u32>(ROWS, partition.order().len())?;
+        for (row, &observation) in (0..).zip(partition.order()) {
+            rows[observation as usize] = row;
+        }
+        memory::collected(ROWS, indices.map(|i| rows[i]))
+    }
+}
