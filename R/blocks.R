@@ -4,7 +4,7 @@
 # `search` is a list of the values that all blocks share: `x`, `query`, `own` (the row numbers of
 # the queries in x, if the queries are a subset of x; else NULL), `k`, `metric`, `device` (see
 # check_device()), `get_distance`, `packages` (needed to read the rows), `files` (for the result, or
-# NULL), `progress` (a progress bar, or NULL), and `kept` (an environment in which a process keeps
+# NULL), `progress` (a display, or NULL), and `kept` (an environment in which a process keeps
 # prepared points for its next block).
 
 # Maximum number of queries per block. A GPU takes much longer to search for this number of queries
@@ -44,9 +44,12 @@ gknn_in_blocks <- function(search, block_rows, output, part, workers, progress, 
     delete_incomplete(search$files, blocks)
     left <- unfinished_blocks(search$files, blocks, progress, call)
   }
-  if (progress && is.null(workers)) {
-    pairs <- sum(vapply(left, count_rows, 0)) * nrow(search$x)
-    search$progress <- joint_progress(pairs, "Finding neighbours")
+  # Workers get `search`, and what they do is not seen here.
+  if (is.null(workers) && !isFALSE(progress)) {
+    rows <- sum(vapply(left, count_rows, 0))
+    search$progress <- joint_progress(
+      rows * nrow(search$x), "Finding neighbours", progress, list(total = rows, name = "rows")
+    )
   }
   found <- run_tasks(
     left, "search_block", search, workers,
@@ -76,24 +79,6 @@ join_blocks <- function(found, parts, n, call) {
 
 name_of_queries <- function(search) {
   if (is.null(search$query)) "x" else if (is.null(search$own)) "query" else "subset"
-}
-
-# One progress bar for several jobs with `total` work in all. Returns a list of three functions:
-# step(work) gives the argument `progress` of run_job() for a job with this much work, done(work)
-# must be called after the job, and close() at the end.
-joint_progress <- function(total, what, envir = parent.frame()) {
-  bar <- progress_bar(what, envir)
-  before <- 0
-  list(
-    step = function(work) {
-      function(progress) {
-        share <- progress_share(progress[1], progress[2], furthest = 0)
-        bar$show(c(before + work * share, total))
-      }
-    },
-    done = function(work) before <<- before + work,
-    close = bar$close
-  )
 }
 
 # The parameters of a search. A call may resume an earlier search if their parameters are equal.

@@ -25,7 +25,9 @@
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
 #'   does not depend on it.
 #' @param memory The memory for `x` that is read in blocks, see [gkmeans()].
-#' @param progress Whether to show a progress bar.
+#' @param progress Whether to show progress and the time left: `TRUE` for a bar, or for lines on the
+#'   error output if that is no terminal, such as the log of a batch job; `"progressr"` for the
+#'   handlers of package \pkg{progressr}.
 #' @param ... Arguments of [observations()] for `x`.
 #'
 #' @section Definition:

@@ -30,7 +30,9 @@
 #'   message of class `gmhclust_message_threads`. The result is the same, bit for bit.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. [gpu_devices()] says which functions use more than one.
-#' @param progress Whether to draw a progress bar.
+#' @param progress Whether to show progress and the time left: `TRUE` for a bar, or for lines on the
+#'   error output if that is no terminal, such as the log of a batch job; `"progressr"` for the
+#'   handlers of package \pkg{progressr}.
 #' @param ... Arguments of [observations()] for the data.
 #'
 #' @section Distances:

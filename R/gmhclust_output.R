@@ -93,19 +93,17 @@ write_merges <- function(found, file) {
   done <- TRUE
 }
 
-# The merges of all groups `shares`: those that are in the folder, and those that run(tasks)
-# computes. task_of(share) is the task of a group, with a copy of its observations. NULL if `part`
-# leaves groups to other calls.
-merges_in_files <- function(shares, task_of, run, options) {
+# The merges of all groups `shares`, of `counts` observations: those that are in the folder, and
+# those that run(tasks) computes. task_of(share) is the task of a group, with a copy of its
+# observations. NULL if `part` leaves groups to other calls.
+merges_in_files <- function(shares, counts, task_of, run, options) {
   found <- vector("list", length(shares))
   mine <- groups_of_part(seq_along(shares), options$part)
-  bar <- if (options$progress) joint_progress(length(mine), "Clustering")
-  if (!is.null(bar)) on.exit(bar$close())
-  show_done <- function(count) {
-    if (is.null(bar)) return(invisible())
-    bar$done(count)
-    bar$step(0)(c(0, 1))
-  }
+  total <- sum(counts[mine])
+  units <- list(total = total, name = "rows")
+  display <- joint_progress(total, "Clustering", options$progress, units)
+  on.exit(display$close())
+  show_done <- function(groups) display$done(sum(counts[groups]))
   # Without workers, only one group is in memory at a time.
   waiting <- list()
   for (group in mine) {
@@ -116,10 +114,10 @@ merges_in_files <- function(shares, task_of, run, options) {
       next
     }
     found[[group]] <- if (is.null(merges)) run(list(task))[[1]] else merges
-    show_done(1)
+    show_done(group)
   }
   found[as.integer(names(waiting))] <- run(unname(waiting))
-  show_done(length(waiting))
+  show_done(as.integer(names(waiting)))
   for (group in setdiff(seq_along(shares), mine)) {
     merges <- read_merges(task_of(shares[[group]]))
     if (is.null(merges)) return(NULL)

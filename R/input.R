@@ -310,11 +310,11 @@ threshold_members <- function(threshold, n, arg, call) {
 }
 
 check_flag <- function(flag, arg, call) {
-  if (!(is.logical(flag) && length(flag) == 1 && !is.na(flag))) {
-    refuse(arg, paste("is", describe(flag)), "it must be TRUE or FALSE", call)
-  }
+  if (!is_flag(flag)) refuse(arg, paste("is", describe(flag)), "it must be TRUE or FALSE", call)
   as.vector(flag)
 }
+
+is_flag <- function(value) is.logical(value) && length(value) == 1 && !is.na(value)
 
 # One of `choices`, which may be abbreviated as in match.arg(). The first one if `value` is the
 # vector of all choices, the default of the argument.

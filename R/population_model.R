@@ -25,7 +25,9 @@
 #' @param top `NULL`, or the number of best populations to report for each cell with `type =
 #'   "distance"` and `"posterior"`. A small number saves memory if there are many populations.
 #' @param threads The number of CPU threads, as in [gmhclust()].
-#' @param progress Whether to draw a progress bar.
+#' @param progress Whether to show progress and the time left: `TRUE` for a bar, or for lines on the
+#'   error output if that is no terminal, such as the log of a batch job; `"progressr"` for the
+#'   handlers of package \pkg{progressr}.
 #' @param ... For `predict()`, arguments of [observations()] for `newdata`.
 #'
 #' @section Definition:
@@ -411,13 +413,12 @@ assign_in_blocks <- function(x, at, search, progress, call) {
   check_memory("the populations of all observations need", n * sum(c(4, 8) * columns), call)
   index <- matrix(0L, n, columns[1])
   value <- matrix(0, n, columns[2])
-  bar <- if (progress) joint_progress(n, mapping)
-  if (progress) on.exit(bar$close())
+  display <- joint_progress(n, mapping, progress, list(total = n, name = "rows"))
+  on.exit(display$close())
   reduce_row_blocks(x, function(block, first, state) {
     count <- nrow(block)
-    step <- if (progress) bar$step(count) else FALSE
-    found <- assign_block(block, at, search, step, first - 1L)
-    if (progress) bar$done(count)
+    found <- assign_block(block, at, search, display$step(count), first - 1L)
+    display$done(count)
     rows <- seq.int(first, length.out = count)
     if (columns[1] > 0) index[rows, ] <<- found$index
     if (columns[2] > 0) value[rows, ] <<- found$value

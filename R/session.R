@@ -6,10 +6,6 @@ session_option <- function(arg) {
   getOption(paste0("gmhclust.", arg), if (arg == "backend") backends[1])
 }
 
-check_progress <- function(progress, call) {
-  check_flag(progress, argument_name("progress", progress), call)
-}
-
 # The name of an argument in an error: the name of the option if the value comes from the option.
 argument_name <- function(arg, value) {
   option <- paste0("gmhclust.", arg)

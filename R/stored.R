@@ -44,16 +44,17 @@ store_rows <- function(x, arg, need, options, call) {
   threads <- with_local_threads(list(threads = options$threads))$threads
   handle <- run_job(job_stored_begin(nrow(x), ncol(x), folder), FALSE, reading_rows, call)
   done <- FALSE
-  bar <- if (options$progress) joint_progress(nrow(x), reading_rows)
+  units <- list(total = nrow(x), name = "rows")
+  display <- joint_progress(nrow(x), reading_rows, options$progress, units)
   on.exit({
-    if (!is.null(bar)) bar$close()
+    display$close()
     if (!done) stored_release(handle)
   })
   reduce_row_blocks(x, function(block, first, state) {
     check_finite(block, arg, call, rows_before = first - 1)
-    step <- if (is.null(bar)) FALSE else bar$step(nrow(block))
+    step <- display$step(nrow(block))
     run_job(job_stored_append(handle, block, threads), step, reading_rows, call)
-    if (!is.null(bar)) bar$done(nrow(block))
+    display$done(nrow(block))
   }, NULL, values = min(handed_values, block_values()))
   run_job(job_stored_end(handle), FALSE, reading_rows, call)
   done <- TRUE

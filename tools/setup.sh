@@ -23,11 +23,10 @@ packages_to_build=(build-essential ca-certificates r-base-core r-cran-cli r-cran
 packages_to_test=(fonts-dejavu-core git pandoc python3 python3-numpy qpdf r-bioc-all
     r-bioc-biobase r-bioc-biocneighbors r-bioc-biocparallel r-bioc-bluster
     r-bioc-complexheatmap r-bioc-delayedarray r-bioc-edger r-bioc-hdf5array r-bioc-s4vectors
-    r-bioc-scater
-    r-bioc-scran r-bioc-singlecellexperiment r-bioc-summarizedexperiment r-cran-ape
-    r-cran-dbscan
-    r-cran-dendextend r-cran-fastcluster r-cran-fnn r-cran-igraph r-cran-jsonlite r-cran-knitr
-    r-cran-matrix r-cran-pheatmap r-cran-rmarkdown r-cran-testthat r-cran-tibble r-cran-uwot)
+    r-bioc-scater r-bioc-scran r-bioc-singlecellexperiment r-bioc-summarizedexperiment r-cran-ape
+    r-cran-dbscan r-cran-dendextend r-cran-fastcluster r-cran-fnn r-cran-igraph r-cran-jsonlite
+    r-cran-knitr r-cran-matrix r-cran-pheatmap r-cran-progressr r-cran-rmarkdown r-cran-testthat
+    r-cran-tibble r-cran-uwot)
 
 say() {
     printf '[%4ds] %s\n' "$SECONDS" "$*"

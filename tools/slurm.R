@@ -32,12 +32,13 @@ slurm <- function(program, ...) {
 
 # ---- an array of jobs ---------------------------------------------------------------------------
 
-# Cells in FCS files: each cell of lymphocytes() some times, moved a little.
-make_cells <- function(cells, times) {
+# Cells in FCS files, each with the cells of lymphocytes() some times, moved a little.
+make_cells <- function(cells, files, times = 1) {
   dir.create(cells)
   markers <- as.matrix(lymphocytes()[1:14])
+  markers <- markers[rep(seq_len(nrow(markers)), times), ]
   set.seed(1)
-  for (i in seq_len(times)) {
+  for (i in seq_len(files)) {
     values <- markers + stats::rnorm(length(markers))
     words <- c("$BYTEORD" = "1,2,3,4", "$DATATYPE" = "F", "$MODE" = "L", "$PAR" = "14",
                "$TOT" = nrow(values))
@@ -51,11 +52,12 @@ make_cells <- function(cells, times) {
   }
 }
 
-recipe <- system.file("recipes", "neighbours.sh", package = "gmhclust", mustWork = TRUE)
+recipe <- function(name) system.file("recipes", name, package = "gmhclust", mustWork = TRUE)
 
-submit <- function(cells, output, ...) {
+# Submits a recipe with `arguments`, and options of sbatch.
+submit <- function(name, arguments, ...) {
   log <- file.path(folder, "job-%A-%a.log")
-  slurm("sbatch", "--parsable", paste0("--output=", log), ..., recipe, cells, output)
+  slurm("sbatch", "--parsable", paste0("--output=", log), ..., recipe(name), arguments)
 }
 
 wait_for_all_jobs <- function() wait_for(function() length(slurm("squeue", "--noheader")) == 0)
@@ -67,11 +69,11 @@ finished <- function(output) list.files(output, "^rows-", full.names = TRUE)
 
 test_array <- function(cells, expected) {
   output <- file.path(folder, "array")
-  submit(cells, output, "--wait")
+  submit("neighbours.sh", c(cells, output), "--wait")
   check("an array fills a folder", identical(as.list(read_gknn(output)), expected))
 
   output <- file.path(folder, "killed")
-  id <- submit(cells, output)
+  id <- submit("neighbours.sh", c(cells, output))
   wait_for(function() file.exists(file.path(output, "rows-0000000001-0000003750.sha256")))
   kill_job(paste0(id, "_1"))
   wait_for_all_jobs()
@@ -80,10 +82,38 @@ test_array <- function(cells, expected) {
   check("read_gknn() says which rows a killed job lacks", grepl("lacks rows", missing))
   before <- file.mtime(kept <- finished(output))
   # Part 4 is submitted, too, although it is complete.
-  submit(cells, output, "--wait", "--array=1,4")
+  submit("neighbours.sh", c(cells, output), "--wait", "--array=1,4")
   check("the same jobs complete the folder", identical(as.list(read_gknn(output)), expected))
   check("finished blocks are kept", identical(file.mtime(kept), before))
   check("no incomplete file is left", length(list.files(output, "^writing-|lock")) == 0)
+}
+
+is_same_tree <- function(a, b) {
+  parts <- c("merge", "height", "order")
+  identical(unclass(a)[parts], unclass(b)[parts])
+}
+
+# Of 2.1 million cells, so that there are three files of merges.
+test_array_of_trees <- function() {
+  cells <- file.path(folder, "many-cells")
+  make_cells(cells, 3, 35)
+  labels <- file.path(folder, "labels.rds")
+  x <- observations(cells, cofactor = 5)
+  saveRDS(rep_len(1:7000, nrow(x)), labels)
+  expected <- gmhclust(x, apriori = readRDS(labels), distance = "centroid", warn = FALSE)
+  output <- file.path(folder, "trees")
+  id <- submit("trees.sh", c(cells, labels, output), "--mem-per-cpu=1200M")
+  job <- paste0(id, "_1")
+  wait_for(function() "RUNNING" %in% slurm("squeue", "--noheader", "--format=%T", "--jobs", job))
+  kill_job(job)
+  wait_for_all_jobs()
+  files <- function() list.files(output, "^merges-", full.names = TRUE)
+  check("a killed job lacks its merges", length(files()) == 2)
+  before <- file.mtime(kept <- files())
+  system2("bash", c(recipe("trees.sh"), cells, labels, output))
+  tree <- readRDS(file.path(output, "tree.rds"))
+  check("the merges of jobs make one tree", is_same_tree(tree, expected))
+  check("finished merges are kept", identical(file.mtime(kept), before) && length(files()) == 3)
 }
 
 # ---- workers of BiocParallel --------------------------------------------------------------------
@@ -99,8 +129,7 @@ test_workers <- function(x) {
   labels <- rep(1:20, length.out = nrow(x))
   tree <- gmhclust(x, 100, labels, distance = "centroid", warn = FALSE, BPPARAM = on_slurm())
   alone <- gmhclust(x, 100, labels, distance = "centroid", warn = FALSE)
-  parts <- c("merge", "height", "order")
-  check("gmhclust() has one tree", identical(unclass(tree)[parts], unclass(alone)[parts]))
+  check("gmhclust() has one tree", is_same_tree(tree, alone))
   check("gneighbours() has one result",
         identical(gneighbours(x, 0.5, BPPARAM = on_slurm()), gneighbours(x, 0.5)))
   fit <- function(workers) {
@@ -133,5 +162,6 @@ make_cells(cells, 3)
 x <- as.matrix(observations(cells, cofactor = 5))
 expected <- gknn(x, 15)
 test_array(cells, expected)
+test_array_of_trees()
 test_workers(unname(x[seq(1, nrow(x), by = 10), ]))
 test_killed_worker(x, expected)

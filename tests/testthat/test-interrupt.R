@@ -117,6 +117,7 @@ test_that("Ctrl-C while the progress bar changes is heard after the change", {
   writeLines(c(
     "library(gmhclust, lib.loc = commandArgs(TRUE)[1])",
     "name <- commandArgs(TRUE)[2]",
+    "options(cli.dynamic = TRUE)",
     "ended <- FALSE",
     "draw <- get(name, asNamespace(\"cli\"))",
     "utils::assignInNamespace(name, function(...) {",
