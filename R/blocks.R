@@ -47,9 +47,9 @@ gknn_in_blocks <- function(search, block_rows, output, part, workers, progress, 
   # Workers get `search`, and what they do is not seen here.
   if (is.null(workers) && !isFALSE(progress)) {
     rows <- sum(vapply(left, count_rows, 0))
-    search$progress <- joint_progress(
-      rows * nrow(search$x), "Finding neighbours", progress, list(total = rows, name = "rows")
-    )
+    # Of references in blocks, no row is finished before the last block.
+    units <- if (is_in_memory(search)) list(total = rows, name = "rows")
+    search$progress <- joint_progress(rows * nrow(search$x), "Finding neighbours", progress, units)
   }
   found <- run_tasks(
     left, "search_block", search, workers,

@@ -197,11 +197,13 @@ folder_unlock <- function(lock) .Call(wrap__folder_unlock, lock)
 #' Starts to build a minimum spanning tree.
 #' @param x double matrix of finite values, observations in rows.
 #' @param metric as in job_gdist().
-#' @param min_points integer: 1 for distances, more for mutual reachability distances.
+#' @param spanning list(min_points, known): an integer, 1 for distances, more for mutual
+#'   reachability distances; NULL, or the nearest other rows of each row, at least 1 and
+#'   min_points - 1, as in the value of job_gknn().
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
-job_gmst <- function(x, metric, min_points, device) .Call(wrap__job_gmst, x, metric, min_points, device)
+job_gmst <- function(x, metric, spanning, device) .Call(wrap__job_gmst, x, metric, spanning, device)
 
 #' Starts to search for all neighbours within a radius.
 #' @param x double matrix of finite values, observations in rows.
@@ -237,12 +239,11 @@ job_ghclust_dist <- function(x, n, method, members, single, device) .Call(wrap__
 #' @param x double matrix of finite values, observations in rows.
 #' @param method,members,single as in job_ghclust_dist().
 #' @param metric as in job_gdist().
-#' @param min_points integer: 1 for distances; with `method` "single", more for mutual reachability
-#'   distances.
+#' @param spanning as in job_gmst() with `method` "single"; otherwise list(1L, NULL).
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
-job_ghclust_points <- function(x, method, members, single, metric, min_points, device) .Call(wrap__job_ghclust_points, x, method, members, single, metric, min_points, device)
+job_ghclust_points <- function(x, method, members, single, metric, spanning, device) .Call(wrap__job_ghclust_points, x, method, members, single, metric, spanning, device)
 
 #' Starts a k-means clustering.
 #' @param x double matrix of finite values, observations in rows; or stored observations, as of

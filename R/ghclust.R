@@ -22,6 +22,8 @@
 #' @param missing What to do if data have missing values: `"refuse"` stops with an error;
 #'   `"pairwise"` computes each distance from the columns in which both rows have values, see
 #'   *Missing values*.
+#' @param BPPARAM `NULL`, or workers that share the first search of `"single"` linkage of data, as
+#'   in [gmst()]. The result is the same, bit for bit. Other linkages are not shared.
 #' @param ... Arguments of [observations()] for x.
 #' @inheritParams gdist
 #'
@@ -116,6 +118,8 @@
 #' this is also the worst case, except for these two linkages; without a matrix, many tied or nearly
 #' equal distances take longer.
 #'
+#' @inheritSection gmhclust Workers
+#'
 #' @inheritSection gmhclust Errors
 #'
 #' @return An object of class [`hclust`][stats::hclust] with all components of the value of
@@ -172,18 +176,28 @@ ghclust <- function(x,
                     threads = getOption("gmhclust.threads"),
                     devices = getOption("gmhclust.devices"),
                     progress = getOption("gmhclust.progress", interactive()),
+                    BPPARAM = NULL, # nolint: object_name_linter.
                     ...) {
   call <- match.call()
   # `missing` is an argument here.
   if (base::missing(x)) refuse_missing("x", needs_observations, call)
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
+  workers <- check_workers(BPPARAM, "BPPARAM", call)
+  worker_device <- check_device(backend, threads, devices, call, workers)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
   min_points <- check_min_points(min_points, call)
   if (min_points > 1) check_reachability(x, method, members, min_points, call)
   missing <- check_choice(missing, c("refuse", "pairwise"), "missing", call)
-  if (!inherits(x, "dist")) x <- read_all(as_data(x, "x", call, ...), "x", call)
+  if (!inherits(x, "dist")) {
+    source <- as_data(x, "x", call, ...)
+    x <- read_all(source, "x", call)
+  }
+  if (!is.null(workers) && (method != "single" || inherits(x, "dist") || anyNA(x))) {
+    refuse("BPPARAM", "is given",
+           "workers share only \"single\" linkage of data without missing values", call)
+  }
   if (missing == "pairwise" && !inherits(x, "dist") && anyNA(x)) {
     if (min_points > 1) {
       refuse("min_points", paste("is", min_points),
@@ -207,7 +221,11 @@ ghclust <- function(x,
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     check_squares(x, metric, "x", call)
     if (min_points > 1) check_point_count(min_points, nrow(x), call)
-    job <- quote(job_ghclust_points(x, method, members, single, metric, min_points, device))
+    spanning <- list(
+      min_points = min_points,
+      known = known_neighbours(source, x, metric, min_points, workers, worker_device, call)
+    )
+    job <- quote(job_ghclust_points(x, method, members, single, metric, spanning, device))
     columns <- ncol(x)
     labels <- rownames(x)
     dist_method <- metric$name

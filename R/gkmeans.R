@@ -83,7 +83,7 @@
 #' told where they are, and reads its rows. This process draws the initial centers, holds a copy of
 #' the values, in memory or in a scratch file, and moves the centers to their means. So workers pay
 #' on other machines, with many centers and iterations; one process already has threads for all
-#' cores. Jobs of `BatchtoolsParam()` start anew for each iteration. No progress bar is drawn for
+#' cores. Jobs of `BatchtoolsParam()` start anew for each iteration. No progress is shown for
 #' the work of workers. Those of \pkg{mirai} may keep rows until their next call.
 #'
 #' @inheritSection gmhclust Workers

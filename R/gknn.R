@@ -71,7 +71,7 @@
 #' Each worker of `BPPARAM` gets an equal share of the blocks, and one copy of `x` and `query`. For
 #' an `HDF5Array`, the worker gets only the name of the file, and must be able to read the file.
 #' With `output`, the workers write the files, so they must have access to the folder under the same
-#' name. No progress bar is drawn for workers.
+#' name. No progress is shown for workers.
 #'
 #' An error names the rows whose search failed; if a worker was lost, the error names all unfinished
 #' rows. Finished blocks stay in `output`, and repeating the call continues from them, with the same

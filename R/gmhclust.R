@@ -44,8 +44,8 @@
 #'   only what the folder lacks. Data, labels or options that changed are noticed: their merges are
 #'   computed anew. The folder is not needed once there is a tree.
 #' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n parts of these files, and
-#'   leave the others to other calls, such as the jobs of an array. The tree is made only if the
-#'   folder has all files by then. `part` needs `output`. The folder `system.file("recipes", package
+#'   leave the others to other calls, such as the jobs of an array. A call without `part` then makes
+#'   the tree. `part` needs `output`. The folder `system.file("recipes", package
 #'   = "gmhclust")` has a SLURM array to copy.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
 #'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
@@ -224,9 +224,8 @@
 #' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
 #' the work). [gmhclust_conditions] lists all conditions.
 #'
-#' @return With `part`, if the folder still lacks merges: `NULL`, invisibly. Otherwise an object of
-#'   class [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large one.
-#'   Its components are:
+#' @return With `part = c(i, n)` and n > 1: `NULL`, invisibly. Otherwise an object of class
+#'   [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large one. Its components are:
 #' \describe{
 #'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters of each merge; negative numbers are
 #'     observations, positive numbers earlier merges.}

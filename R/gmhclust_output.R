@@ -94,8 +94,8 @@ write_merges <- function(found, file) {
 }
 
 # The merges of all groups `shares`, of `counts` observations: those that are in the folder, and
-# those that run(tasks) computes. task_of(share) is the task of a group, with a copy of its
-# observations. NULL if `part` leaves groups to other calls.
+# those that run(tasks, progress) computes. task_of(share) is the task of a group, with a copy of
+# its observations. NULL if `part` leaves groups to other calls.
 merges_in_files <- function(shares, counts, task_of, run, options) {
   found <- vector("list", length(shares))
   mine <- groups_of_part(seq_along(shares), options$part)
@@ -113,15 +113,11 @@ merges_in_files <- function(shares, counts, task_of, run, options) {
       waiting[[as.character(group)]] <- task
       next
     }
-    found[[group]] <- if (is.null(merges)) run(list(task))[[1]] else merges
+    if (is.null(merges)) merges <- run(list(task), display$step(counts[group]))[[1]]
+    found[[group]] <- merges
     show_done(group)
   }
   found[as.integer(names(waiting))] <- run(unname(waiting))
   show_done(as.integer(names(waiting)))
-  for (group in setdiff(seq_along(shares), mine)) {
-    merges <- read_merges(task_of(shares[[group]]))
-    if (is.null(merges)) return(NULL)
-    found[[group]] <- merges
-  }
-  found
+  if (options$part[2] > 1) NULL else found
 }

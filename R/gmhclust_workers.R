@@ -1,7 +1,7 @@
 # The merges within apriori clusters, divided among workers, or into files of a folder.
 
 # The merges within all apriori clusters, one cluster after the other, computed by workers or kept
-# in a folder. NULL if `part` leaves some of them to other calls that have not computed them yet.
+# in a folder. NULL if `part` leaves some of them to other calls.
 merges_by_tasks <- function(x, options, call) {
   codes <- options$clusters$codes
   members <- split(which(codes > 0), codes[codes > 0])
@@ -20,9 +20,9 @@ merges_by_tasks <- function(x, options, call) {
     if (in_files) task$file <- file_of_task(task, shared$options, options$output)
     task
   }
-  run <- function(tasks) {
+  run <- function(tasks, progress = FALSE) {
     run_tasks(
-      tasks, "cluster_share", shared, options$workers,
+      tasks, "cluster_share", c(shared, list(progress = progress)), options$workers,
       name = function(task) describe_clusters(options$clusters$labels[task$clusters]),
       what = "Clustering", call = call
     )
@@ -46,7 +46,7 @@ merges_by_tasks <- function(x, options, call) {
 cluster_share <- function(task, shared) {
   found <- run_job(
     job_gmhclust_within(task$x, shared$options, task$codes, with_local_threads(shared$device)),
-    FALSE, "Clustering"
+    shared$progress, "Clustering"
   )
   if (!is.null(task$file)) write_merges(found, task$file)
   found

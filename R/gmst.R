@@ -9,6 +9,8 @@
 #' @param min_points The number of points, itself included, within the core distance of an
 #'   observation. With more than 1, weights are *mutual reachability distances*: the largest of the
 #'   distance and the core distances of both ends; see *HDBSCAN* in [ghclust()].
+#' @param BPPARAM `NULL`, or workers that share the first search, for the nearest neighbours of each
+#'   row, which is most of the work: workers as in [gknn()]. The result is the same, bit for bit.
 #'
 #' @details
 #' Distances are defined as in [gdist()]. Edges of equal weight are ordered by distance, by
@@ -22,6 +24,8 @@
 #' `gmst()` takes as long as [gknn()] with 8 neighbours, or up to a few times longer. Memory is at
 #' most 30 bytes for each value of `x` and 400 for each row, and up to 64 MB more with `min_points`
 #' above 1. An interrupt (Ctrl-C) stops the work within a second.
+#'
+#' @inheritSection gmhclust Workers
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -68,16 +72,24 @@ gmst <- function(x,
                  threads = getOption("gmhclust.threads"),
                  devices = getOption("gmhclust.devices"),
                  progress = getOption("gmhclust.progress", interactive()),
+                 BPPARAM = NULL, # nolint: object_name_linter.
                  ...) {
   call <- match.call()
-  x <- as_observations(x, "x", call, ...)
+  source <- as_data(x, "x", call, ...)
+  x <- check_observations(read_all(source, "x", call), "x", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   check_squares(x, metric, "x", call)
   min_points <- check_min_points(min_points, call)
   check_point_count(min_points, nrow(x), call)
+  workers <- check_workers(BPPARAM, "BPPARAM", call)
+  worker_device <- check_device(backend, threads, devices, call, workers)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
-  job <- quote(job_gmst(x, metric, min_points, device))
+  spanning <- list(
+    min_points = min_points,
+    known = known_neighbours(source, x, metric, min_points, workers, worker_device, call)
+  )
+  job <- quote(job_gmst(x, metric, spanning, device))
   edges <- run_job(eval(job), progress, "Building the spanning tree", call)
   data.frame(edges)
 }

@@ -37,8 +37,8 @@
 #'
 #' @section Over several processes or machines:
 #' The workers of `BPPARAM` share the queries. Each gets one copy of `x` and `query`; for files and
-#' an `HDF5Array`, only their description, and reads them, so it must be able to. No progress bar is
-#' drawn for workers. An error names the range of rows whose search failed.
+#' an `HDF5Array`, only their description, and reads them, so it must be able to. No progress is
+#' shown for workers. An error names the range of rows whose search failed.
 #'
 #' @inheritSection gmhclust Workers
 #'

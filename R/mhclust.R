@@ -13,7 +13,7 @@
 #' @param gParallel If `FALSE`, a single thread does all the work.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
 #' @param warn As in [gmhclust()].
-#' @param verb A number; if positive, a progress bar is drawn.
+#' @param verb A number; if positive, progress is shown, see `progress` of [gmhclust()].
 #' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()],
 #'   and arguments of [observations()]; `threads` and `progress` override `gParallel` and `verb`.
 #'   Other arguments are ignored with a warning that names them.

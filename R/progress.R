@@ -23,7 +23,7 @@ progress_display <- function(what, progress, units = NULL, envir = parent.frame(
   is_open <- TRUE
   display <- if (identical(progress, "progressr")) {
     conditions_of_progressr(what, envir)
-  } else if (is_dynamic_terminal()) {
+  } else if (is_dynamic_terminal() || !is.null(getOption("cli.progress_handlers"))) {
     bar_of_cli(what, envir)
   } else {
     lines_of_log(what)
@@ -81,20 +81,23 @@ conditions_of_progressr <- function(what, envir) {
 }
 
 # Lines to the error output, the first after ten seconds, then ever more rarely: an hour has about
-# 25 lines, a day 60.
+# 50 lines, a day 80.
 lines_of_log <- function(what, now = function() proc.time()[["elapsed"]]) {
   started <- now()
   last <- NULL
   list(
     show = function(share, finished) {
       elapsed <- now() - started
-      if (elapsed < max(10, 1.1 * last, last + 10) || share == 1) return(invisible())
+      if (elapsed < max(10, 1.1 * last, last + 10)) return(invisible())
       last <<- elapsed
-      left <- if (share > 0) paste(", about", in_time(elapsed * (1 / share - 1)), "left")
+      left <- if (share > 0 && share < 1) {
+        paste(", about", in_time(elapsed * (1 / share - 1)), "left")
+      }
       say_in_log(what, ": ", floor(100 * share), "%", finished, " after ", in_time(elapsed), left)
     },
     close = function() {
-      if (!is.null(last)) say_in_log(what, ": ended after ", in_time(now() - started))
+      elapsed <- now() - started
+      if (elapsed >= 10) say_in_log(what, ": ended after ", in_time(elapsed))
     }
   )
 }

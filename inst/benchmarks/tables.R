@@ -303,7 +303,7 @@ preparation_table <- function(results) {
 worker_calls <- c(
   kmeans = "`gkmeans`, 1,000 given centers, 10 iterations",
   drawn = "`gkmeans`, 1,000 drawn centers",
-  knn = "`gknn`, k = 20", tree = "`gmhclust`, 100 apriori clusters"
+  knn = "`gknn`, k = 20", tree = "`gmhclust`, 100 apriori clusters", spanning = "`gmst`"
 )
 
 workers_table <- function(results) {

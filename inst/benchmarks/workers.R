@@ -6,6 +6,7 @@
 #   drawn     the same, of drawn centers; this process draws them
 #   knn       gknn(), 100,000 cells, k = 20
 #   tree      gmhclust(), 200,000 cells in 100 apriori clusters, centroid distances
+#   spanning  gmst(), 100,000 cells
 #
 # All rows run by default, each measurement 3 times. Prints a table of medians with the machine's
 # name; writes it as CSV, too, with --out. The times have the sending of the data to the workers.
@@ -57,7 +58,8 @@ rows <- list(
   }, function(x, labels, ...) {
     gmhclust(x, apriori = labels, distance = "centroid", ..., backend = "cpu", progress = FALSE,
              warn = FALSE)
-  })
+  }),
+  spanning = timed(1e5, function(x, none, ...) gmst(x, ..., backend = "cpu", progress = FALSE))
 )
 
 arguments <- commandArgs(trailingOnly = TRUE)

@@ -81,8 +81,7 @@ test_that("parts fill a folder together", {
   some <- list.files(folder)
   expect_identical(part(1, 3)$value, NULL)
   expect_gt(length(list.files(folder)), length(some))
-  last <- part(3, 3)$value
-  expect_identical(last[names(expected)], expected)
+  expect_identical(part(3, 3)$value, NULL)
   files <- list.files(folder, full.names = TRUE)
   Sys.setFileTime(files, "2020-01-01")
   expect_identical(tree_of(distance = "centroid", output = folder), expected)

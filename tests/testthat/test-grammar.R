@@ -13,11 +13,12 @@ mhca <- c("mhclust", "cutreeApriori", "fixNonMonotHca", "checkHca", "computeLeaf
 replaced <- list(
   gcutree = "h", # of cutree() in stats
   gdist = "method", # of dist()
-  ghclust = "method", # of hclust()
+  ghclust = c("method", "BPPARAM"), # of hclust(), and BiocParallel
   gkmeans = c("iter.max", "BPPARAM"), # of kmeans(), and BiocParallel
   gknn = c("get.distance", "BPPARAM"), # of findKNN() in BiocNeighbors
   gneighbours = c("get.distance", "BPPARAM"),
-  gmhclust = "BPPARAM" # BiocParallel
+  gmhclust = "BPPARAM",
+  gmst = "BPPARAM"
 )
 
 # What the first argument of each function is, and its name.

@@ -38,6 +38,7 @@ test_that("a log gets few lines, which say what time is left", {
     "Clustering: 50% after 20 s, about 20 s left",
     "Clustering: 60% (6 of 10 rows) after 5 min, about 3 min left",
     "Clustering: 75% after 2.0 h, about 40 min left",
+    "Clustering: 100% after 2.5 h",
     "Clustering: ended after 2.5 h"
   ))
 })
@@ -130,5 +131,5 @@ test_that("every verb shows progress in a log, also of data in blocks", {
   expect_match(said, "closed $")
   # Each display is closed once.
   expect_length(unlist(regmatches(said, gregexpr("closed", said))), 13 + 4)
-  expect_match(said[9:13], "(1,000 of 1,000 rows)", fixed = TRUE)
+  expect_match(said[9:12], "(1,000 of 1,000 rows)", fixed = TRUE)
 })

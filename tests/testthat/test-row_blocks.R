@@ -44,7 +44,7 @@ test_that("trees of blocks have the bits of trees of a matrix, also scaled and f
   }
   far <- x
   far[, 2] <- far[, 2] / 1e6 + 1e8
-  least <- 1500 * (26 * 14 + 540)
+  least <- 1500 * tree_bytes$full(14)
   for (scale in c(FALSE, TRUE)) {
     expect_identical(tree(as_blocks(x), scale = scale), tree(x, scale = scale))
     expect_identical(tree(as_blocks(far), scale = scale, memory = least), tree(far, scale = scale))
@@ -58,7 +58,7 @@ test_that("redundant columns of blocks are left out", {
   x <- cbind(some_cells(400)[, 1:4], 7)
   colnames(x)[5] <- "same"
   expected <- suppressMessages(gmhclust(x, 30))
-  for (memory in list(NULL, 400 * (26 * 5 + 540))) {
+  for (memory in list(NULL, 400 * tree_bytes$full(5))) {
     expect_message(tree <- gmhclust(as_blocks(x), 30, memory = memory), "same",
                    class = "gmhclust_message_redundant")
     expect_identical(tree$height, expected$height)

@@ -10,6 +10,7 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::results::tree_to_r;
 use crate::rvalue::{self, Values};
+use crate::spanning::Spanning;
 use crate::{arguments, device, vector};
 
 /// The start of memory errors for the smallest need of a linkage: copies of data, and the tree. The
@@ -59,8 +60,7 @@ fn job_ghclust_dist(
 /// @param x double matrix of finite values, observations in rows.
 /// @param method,members,single as in job_ghclust_dist().
 /// @param metric as in job_gdist().
-/// @param min_points integer: 1 for distances; with `method` "single", more for mutual reachability
-///   distances.
+/// @param spanning as in job_gmst() with `method` "single"; otherwise list(1L, NULL).
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
@@ -71,7 +71,7 @@ fn job_ghclust_points(
     members: Robj,
     single: bool,
     metric: List,
-    min_points: i32,
+    spanning: List,
     device: List,
 ) -> Robj {
     let prepare = || {
@@ -84,12 +84,17 @@ fn job_ghclust_points(
         plan(TREE, (n * (BYTES_PER_LEAF + 16 * columns)) as f64)?;
         let x = Observations::copied(x)?;
         let members = members_of(&members)?;
-        let min_points = usize::try_from(min_points).unwrap_or(1);
+        let Spanning { min_points, known } = Spanning::of(&spanning)?;
         Ok(move |monitor: &Monitor| {
             let (linkage, with_members) = (recurrence.linkage, members.is_some());
             let work = Workload::linkage_of_points(linkage, &metric, with_members, n, columns);
             let engine = Engine::new(&choice, &work)?;
             let (tree, cores) = engine.run(monitor, |on| {
+                if let Some(known) = &known {
+                    return points::single_from_neighbours(
+                        &x, metric, min_points, known, on, monitor,
+                    );
+                }
                 if min_points > 1 {
                     let (tree, cores) =
                         points::reachability_linkage(&x, metric, min_points, on, monitor)?;

@@ -46,16 +46,19 @@ fn job_gmhclust(
         let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
         plan(TREE, (n * each) as f64)?;
         let options = options_of(&options)?;
-        let partition = match Values::of_optional(&apriori, "apriori")? {
-            Some(codes) => Some(partition(&codes)?).filter(|found| !found.is_trivial()),
-            None => None,
-        };
-        let inner = match (&partition, &inner) {
-            (Some(partition), Nullable::NotNull(inner)) => Some(inner_merges(inner, partition)?),
+        let apriori = Values::of_optional(&apriori, "apriori")?;
+        let apriori = apriori.map(|codes| apriori_codes(&codes, n)).transpose()?;
+        let inner = match (&apriori, &inner) {
+            (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
             _ => None,
         };
         let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, rows: Rows| {
+            let partition = match (apriori, &inner) {
+                (Some(codes), Some(_)) => Some(AprioriPartition::by_label(&codes)?),
+                (Some(codes), None) => AprioriPartition::new(&codes)?,
+                (None, _) => None,
+            };
             let work = match (&partition, &inner) {
                 (Some(partition), Some(_)) => {
                     Workload::clustering_above(partition, columns, options.distance)
@@ -72,7 +75,8 @@ fn job_gmhclust(
                 }
                 (partition, _) => Clusterer::new(x, partition, &options, cpu),
             }?;
-            let clustering = engine.run(monitor, |on| clusterer.run(on, monitor))?;
+            engine.run(monitor, |on| clusterer.merge(on, monitor))?;
+            let clustering = clusterer.tree(cpu)?;
             let singular = clusterer.count_singular(&clustering.dendrogram, cpu, monitor)?;
             Ok((clustering, singular, engine.name()))
         })
@@ -93,9 +97,10 @@ fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> R
         let each = BYTES_PER_LEAF + data.bytes_per_value() * columns;
         plan(TREE, (n * each) as f64)?;
         let options = options_of(&options)?;
-        let partition = partition(&Values::of(&apriori, "apriori")?)?;
+        let apriori = apriori_codes(&Values::of(&apriori, "apriori")?, n)?;
         let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, rows: Rows| {
+            let partition = AprioriPartition::by_label(&apriori)?;
             let work = Workload::clustering(n, columns, Some(&partition), options.distance);
             let engine = Engine::new(&choice, &work)?;
             let mut within = Clusterer::new(rows.input(), Some(partition), &options, engine.cpu())?;
@@ -128,17 +133,18 @@ fn options_of(list: &List) -> CoreResult<Options> {
     })
 }
 
-fn partition(codes: &[i32]) -> CoreResult<AprioriPartition> {
-    if codes.iter().any(|&code| code < 0) {
-        let message = "`apriori` has codes that are missing or negative";
+/// The codes of `n` observations.
+fn apriori_codes(codes: &[i32], n: usize) -> CoreResult<Vec<u32>> {
+    if codes.len() != n || codes.iter().any(|&code| code < 0) {
+        let message = "`apriori` has codes that are missing or negative, or not one for each row";
         return Err(CoreError::Input(message.into()));
     }
-    let codes = codes.iter().map(|&code| code as u32);
-    AprioriPartition::by_label(&memory::collected("the codes need", codes)?)
+    memory::collected("the codes need", codes.iter().map(|&code| code as u32))
 }
 
-/// The merges of each apriori cluster, from R's list of the merges of all clusters.
-fn inner_merges(inner: &List, partition: &AprioriPartition) -> CoreResult<Vec<Vec<Merge>>> {
+/// The merges of each apriori cluster, from R's list of the merges of all clusters. `codes` has the
+/// code of each observation.
+fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
     let bad = || CoreError::Input("`inner` is no list of merges".into());
     let fields = Fields::new("inner", inner);
     let slots = |name: &str| -> CoreResult<Vec<u32>> {
@@ -154,7 +160,7 @@ fn inner_merges(inner: &List, partition: &AprioriPartition) -> CoreResult<Vec<Ve
         higher,
         height,
     };
-    Ok(partition
+    Ok(AprioriPartition::by_label(codes)?
         .sizes()
         .map(|size| merges.by_ref().take(size - 1).map(merge).collect())
         .collect())

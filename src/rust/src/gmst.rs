@@ -10,6 +10,7 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
+use crate::spanning::Spanning;
 use crate::{arguments, device, vector};
 
 /// Bytes that the computation and the result take for each row; BYTES_PER_VALUE for each value.
@@ -20,12 +21,14 @@ const BYTES_PER_VALUE: usize = 30;
 /// Starts to build a minimum spanning tree.
 /// @param x double matrix of finite values, observations in rows.
 /// @param metric as in job_gdist().
-/// @param min_points integer: 1 for distances, more for mutual reachability distances.
+/// @param spanning list(min_points, known): an integer, 1 for distances, more for mutual
+///   reachability distances; NULL, or the nearest other rows of each row, at least 1 and
+///   min_points - 1, as in the value of job_gknn().
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gmst(x: Robj, metric: List, min_points: i32, device: List) -> Robj {
+fn job_gmst(x: Robj, metric: List, spanning: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
@@ -36,16 +39,21 @@ fn job_gmst(x: Robj, metric: List, min_points: i32, device: List) -> Robj {
         let what = format!("the spanning tree of {n} observations needs");
         plan(&what, bytes as f64)?;
         let x = matrix::stacked(&[x], columns)?;
+        let Spanning { min_points, known } = Spanning::of(&spanning)?;
         Ok(move |monitor: &Monitor| {
             let engine = Engine::new(&choice, &Workload::pairs_of(n, n, columns))?;
             let prepare = || Points::prepare(metric, x, monitor);
             let points = engine.cpu().install(prepare)?;
-            engine.run(monitor, |on| match usize::try_from(min_points) {
-                Ok(k) if k > 1 => {
-                    let (edges, _) = spanning::reachability_tree(&points, k, on, monitor)?;
-                    Ok(edges)
+            engine.run(monitor, |on| match &known {
+                Some(known) => {
+                    spanning::tree_from_neighbours(&points, min_points, known, on, monitor)
+                        .map(|(edges, _)| edges)
                 }
-                _ => spanning::tree(&points, on, monitor),
+                None if min_points > 1 => {
+                    spanning::reachability_tree(&points, min_points, on, monitor)
+                        .map(|(edges, _)| edges)
+                }
+                None => spanning::tree(&points, on, monitor),
             })
         })
     };

@@ -1,5 +1,5 @@
 //! Jobs: long work on a separate thread, with the R vectors that it reads or fills in. Meanwhile
-//! R's thread polls the job, draws the progress bar and handles interrupts.
+//! R's thread polls the job, shows the progress and handles interrupts.
 
 use std::ffi::CStr;
 use std::time::Duration;

@@ -31,6 +31,7 @@ mod populations;
 mod records;
 mod results;
 mod rvalue;
+mod spanning;
 mod squares;
 mod stored;
 mod vector;

@@ -129,7 +129,7 @@ impl TreeBuilder {
         for (&(part, _), node) in turns.iter().zip(first..) {
             made[part as usize].push(node);
         }
-        // From here on, merges name nodes in place of slots, which takes no further memory.
+        // From here on, merges name nodes in place of slots.
         let node = &self.node;
         let name_nodes = |((slots, merges), made): (&mut (&[u32], Vec<Merge>), &Vec<u32>)| {
             let nodes = slots.iter().map(|&observation| node[observation as usize]);

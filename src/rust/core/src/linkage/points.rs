@@ -10,7 +10,7 @@ use crate::mahalanobis::AgglomerationDevice;
 use crate::matrix::stacked_on_threads;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::neighbours::{check_defined, NeighbourDevice};
+use crate::neighbours::{check_defined, NeighbourDevice, NeighbourLists};
 use crate::observations::Observations;
 
 /// An algorithm that needs no matrix of distances.
@@ -94,6 +94,23 @@ pub fn reachability_linkage(
 ) -> Result<(Dendrogram, Vec<f64>)> {
     let points = prepared(x, metric, device, monitor)?;
     spanning::reachability_single(&points, min_points, device, monitor)
+}
+
+/// Single linkage of the rows of `x`, given the nearest other rows of each row; see
+/// [`spanning::single_from_neighbours`].
+///
+/// # Errors
+/// As [`linkage`] and [`spanning::tree_from_neighbours`].
+pub fn single_from_neighbours(
+    x: &Observations,
+    metric: Metric,
+    min_points: usize,
+    known: &NeighbourLists,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<(Dendrogram, Option<Vec<f64>>)> {
+    let points = prepared(x, metric, device, monitor)?;
+    spanning::single_from_neighbours(&points, min_points, known, device, monitor)
 }
 
 /// The rows of `x` as points of a metric, if all of them have distances.

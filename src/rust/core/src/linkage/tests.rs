@@ -8,7 +8,7 @@ use crate::dendrogram::Dendrogram;
 use crate::error::Error;
 use crate::matrix::RowSlices;
 use crate::metric::{Metric, Points};
-use crate::neighbours::Space;
+use crate::neighbours::{NeighbourLists, Space};
 
 use crate::testing::rows::Rows;
 use crate::testing::shrink::{cases, for_all, with_each, Shrink, Simpler};
@@ -54,13 +54,15 @@ fn all_reachability_edges_tree(points: &Points, cores: &[f64]) -> Vec<(f64, u32,
 /// By point, the distance to its (k − 1)-th nearest other point.
 fn all_core_distances(points: &Points, k: usize) -> Vec<f64> {
     let n = points.rows();
-    let of_point = |i: usize| {
-        let others = (0..n).filter(|&j| j != i);
-        let mut distances: Vec<f64> = others.map(|j| points.distance(i, j)).collect();
-        distances.sort_by(f64::total_cmp);
-        distances[k - 2]
-    };
-    (0..n).map(of_point).collect()
+    (0..n).map(|i| all_neighbours(points, i)[k - 2].0).collect()
+}
+
+/// All other points, nearest first.
+fn all_neighbours(points: &Points, i: usize) -> Vec<(f64, u32)> {
+    let others = (0..points.rows()).filter(|&j| j != i);
+    let mut found: Vec<_> = others.map(|j| (points.distance(i, j), j as u32)).collect();
+    found.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+    found
 }
 
 fn spanning_tree(points: &Points, threads: usize) -> Vec<(f64, u32, u32)> {
@@ -108,6 +110,19 @@ impl TreeCase {
             all_edges_tree(&points)
         );
         let cpu = Cpu::new(self.threads).unwrap();
+        let known = |k: usize| {
+            let mut lists = NeighbourLists::default();
+            (0..n).for_each(|i| lists.push(&all_neighbours(&points, i)[..k]));
+            lists
+        };
+        let from = |min_points: usize, lists: &NeighbourLists| {
+            let monitor = Monitor::default();
+            spanning::tree_from_neighbours(&points, min_points, lists, &cpu, &monitor)
+        };
+        for k in [1, 8, n - 1].into_iter().filter(|k| (1..n).contains(k)) {
+            let (edges, _) = from(1, &known(k)).unwrap();
+            assert_eq!(ends_of(&edges), all_edges_tree(&points), "{k} known");
+        }
         for k in [2, 5, 20, n].into_iter().filter(|&k| (2..=n).contains(&k)) {
             let (edges, cores) =
                 spanning::reachability_tree(&points, k, &cpu, &Monitor::default()).unwrap();
@@ -117,6 +132,8 @@ impl TreeCase {
                 all_reachability_edges_tree(&points, &cores),
                 "{k} points"
             );
+            let known = known((k - 1).max(8).min(n - 1));
+            assert_eq!(from(k, &known), Ok((edges, Some(cores))), "{k} points");
         }
     }
 }

@@ -6,8 +6,7 @@
 
 use rayon::prelude::*;
 
-use super::agglomerate::work;
-use super::arranged::{Arranged, Input};
+use super::arranged::Arranged;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::options::{Distance, Options};
@@ -18,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 /// Number of observations, about, whose clusters a device gets together. A GPU is sent a copy of
 /// them. If smaller, a device waits more often for its last cluster. Chosen without measurements.
@@ -42,13 +42,11 @@ pub fn merge_within(
     };
     let starts = partition.starts();
     let rows = |cluster: usize| starts[cluster] as u32..starts[cluster + 1] as u32;
-    let left = inner.len()..partition.clusters();
     if !options.apriori_intra {
+        let left = inner.len()..partition.clusters();
         inner.extend(left.map(|cluster| joined(rows(cluster).len())));
         return Ok(());
     }
-    let works = left.map(|cluster| work(rows(cluster).len()));
-    monitor.expect(works.sum());
     while inner.len() < partition.clusters() {
         let first = inner.len();
         let end = starts.partition_point(|&start| start < starts[first] + at_a_time);
@@ -80,7 +78,6 @@ pub fn merges_above(
         options: *options,
         union: UnionRule::Shape,
     };
-    monitor.expect(work(top.clusters()));
     let mut merges = device.agglomerate(&[top], monitor)?;
     Ok(merges.swap_remove(0))
 }
@@ -136,19 +133,18 @@ fn joined(size: usize) -> Vec<Merge> {
     (1..size as u32).map(merge).collect()
 }
 
-/// Checks that there is memory for the observations of all apriori clusters: a sorted copy, merges
-/// and the tree. The figures are measured. The clustering of each problem checks its own memory.
+/// Checks that there is memory for the merges of all apriori clusters and for the tree. The figures
+/// are measured. The clustering of each problem checks its own memory.
 ///
 /// # Errors
 /// `Error::Memory`, which says how much memory is needed.
-pub fn check_memory(input: &Input<'_>, options: &Options) -> Result<()> {
-    let (n, p) = input.dim();
-    let copy = if input.are_stored() { 0 } else { 8 * p };
+pub fn check_memory(x: &Observations, options: &Options) -> Result<()> {
+    let p = x.ncols();
     let each = match options.distance {
-        Distance::Centroid => copy + 2 * p + 220,
-        Distance::FullMahalanobis => copy + 24 * p + 280,
+        Distance::Centroid => 2 * p + 220,
+        Distance::FullMahalanobis => 24 * p + 280,
     };
-    memory::check_working("clustering in apriori clusters", n, each)
+    memory::check_working("clustering in apriori clusters", x.nrows(), each)
 }
 
 /// Checks that the merges of each cluster join all its members.
@@ -217,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::cpu::Cpu;
-    use crate::mahalanobis::{Clusterer, Subthreshold};
+    use crate::mahalanobis::{Clusterer, Input, Subthreshold};
     use crate::testing::{draw, Data, Random};
 
     const OPTIONS: Options = Options {
@@ -260,7 +256,7 @@ mod tests {
             let (mut inner, monitor) = (Vec::new(), Monitor::default());
             let within = merge_within(&arranged, &mut inner, &OPTIONS, at_a_time, &cpu, &monitor);
             within.unwrap();
-            (inner, monitor.progress().1)
+            (inner, monitor.progress().0)
         };
         let together = found(usize::MAX / 2);
         assert!(together.0.len() > 5);

@@ -32,14 +32,6 @@ impl Input<'_> {
             Self::Observations(x) => x.dim(),
         }
     }
-
-    /// Whether a copy of the observations is outside of this process's own memory.
-    pub fn are_stored(&self) -> bool {
-        match self {
-            Self::Matrix(_) => false,
-            Self::Observations(x) => x.are_stored(),
-        }
-    }
 }
 
 /// The observations, sorted by apriori cluster if there are any, since members in consecutive rows

@@ -1,16 +1,18 @@
 //! From observations to a tree: the work is divided by apriori clusters, agglomerated and joined.
 
+use super::agglomerate::work;
 use super::apriori::{self, OBSERVATIONS_AT_A_TIME};
 use super::arranged::{Arranged, Input};
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
-use super::input::{check, check_labels, check_magnitude};
+use super::input::{check, check_labels};
 use super::options::Options;
 use super::partition::AprioriPartition;
 use super::singular::{self, SingularMerges};
 use crate::cpu::Cpu;
 use crate::dendrogram::Dendrogram;
 use crate::error::{Error, Result};
+use crate::magnitude::check_magnitude;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -37,14 +39,18 @@ pub fn cluster(
     Clusterer::new(x, partition, options, device.cpu())?.run(device, monitor)
 }
 
-/// A clustering that can be run again, on another device, after a device failed. It keeps the
-/// merges within apriori clusters.
+/// A clustering that can go on, on another device, after a device failed. It keeps the merges that
+/// are known.
 #[derive(Debug)]
 pub struct Clusterer<'a> {
     arranged: Arranged<'a>,
     options: Options,
     /// The merges within the first apriori clusters, as far as they are known.
     inner: Vec<Vec<Merge>>,
+    /// The merges above the apriori clusters, once they are known.
+    above: Option<Vec<Merge>>,
+    /// Whether the monitor knows of the work.
+    is_expected: bool,
 }
 
 impl<'a> Clusterer<'a> {
@@ -63,15 +69,14 @@ impl<'a> Clusterer<'a> {
         let input = x.into();
         let labels = partition.as_ref().map(|partition| partition.order().len());
         check(input.dim(), labels, options)?;
-        if partition.is_some() {
-            apriori::check_memory(&input, options)?;
-        }
         let arranged = Arranged::new(input, partition, cpu)?;
         check_magnitude(arranged.x.largest())?;
         Ok(Self {
             arranged,
             options: *options,
             inner: Vec::new(),
+            above: None,
+            is_expected: false,
         })
     }
 
@@ -101,24 +106,51 @@ impl<'a> Clusterer<'a> {
     /// Clusters on a device, as [`cluster`] does.
     ///
     /// # Errors
-    /// The errors of the device.
+    /// As [`Self::merge`] and [`Self::tree`].
     pub fn run(
         &mut self,
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<Clustering> {
-        self.merge_within(device, monitor)?;
-        let above = apriori::merges_above(&self.arranged, &self.options, device, monitor)?;
-        let inner = std::mem::take(&mut self.inner);
-        let tree = || apriori::tree(&self.arranged, inner, &above);
-        device.cpu().install(tree)
+        self.merge(device, monitor)?;
+        self.tree(device.cpu())
     }
 
-    /// Clusters within each apriori cluster that is not clustered yet.
+    /// Finds all merges that are not known yet, on a device.
+    ///
+    /// # Errors
+    /// The errors of the device.
+    pub fn merge(
+        &mut self,
+        device: &(impl AgglomerationDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<()> {
+        if self.arranged.partition.is_some() {
+            apriori::check_memory(&self.arranged.x, &self.options)?;
+        }
+        self.expect(self.work_within() + self.work_above(), monitor);
+        self.merge_known_within(device, monitor)?;
+        if self.above.is_none() {
+            let merges = apriori::merges_above(&self.arranged, &self.options, device, monitor)?;
+            self.above = Some(merges);
+        }
+        Ok(())
+    }
+
+    /// Finds the merges within each apriori cluster that are not known yet, on a device.
     ///
     /// # Errors
     /// The errors of the device.
     pub fn merge_within(
+        &mut self,
+        device: &(impl AgglomerationDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.expect(self.work_within(), monitor);
+        self.merge_known_within(device, monitor)
+    }
+
+    fn merge_known_within(
         &mut self,
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
@@ -131,6 +163,44 @@ impl<'a> Clusterer<'a> {
             device,
             monitor,
         )
+    }
+
+    /// Tells the monitor of the work, once.
+    fn expect(&mut self, work: u64, monitor: &Monitor) {
+        if !self.is_expected {
+            monitor.expect(work);
+            self.is_expected = true;
+        }
+    }
+
+    /// The progress units of the merges within apriori clusters that are not known.
+    fn work_within(&self) -> u64 {
+        let partition = self.arranged.partition.as_ref();
+        let unknown = partition.filter(|_| self.options.apriori_intra);
+        unknown.map_or(0, |partition| {
+            let sizes = partition.sizes().skip(self.inner.len());
+            sizes.map(work).sum()
+        })
+    }
+
+    /// The progress units of the merges above the apriori clusters.
+    fn work_above(&self) -> u64 {
+        let n = self.arranged.x.nrows();
+        let partition = self.arranged.partition.as_ref();
+        work(partition.map_or(n, AprioriPartition::leaves_above))
+    }
+
+    /// The tree of all merges, which are not kept.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory, `Error::Input` if distances overflow.
+    ///
+    /// # Panics
+    /// If not all merges are known.
+    pub fn tree(&mut self, cpu: &Cpu) -> Result<Clustering> {
+        let above = self.above.take().expect("all merges are known");
+        let inner = std::mem::take(&mut self.inner);
+        cpu.install(|| apriori::tree(&self.arranged, inner, &above))
     }
 
     /// The merges within the apriori clusters that are clustered. The slots are the indices of the
@@ -190,9 +260,8 @@ impl ProblemSizes {
 
     /// The sizes of a clustering where the merges within apriori clusters are known.
     pub fn above(partition: &AprioriPartition) -> Self {
-        let loose = partition.order().len() - partition.in_clusters();
         Self {
-            largest: partition.clusters() + loose,
+            largest: partition.leaves_above(),
             apriori_clusters: 0,
             observations: 0,
         }

@@ -2,7 +2,6 @@
 
 use super::options::Options;
 use crate::error::{Error, Result};
-pub use crate::magnitude::check_magnitude;
 use crate::memory;
 
 /// Largest number of dimensions p for which the memory of p × p matrices is not checked: each

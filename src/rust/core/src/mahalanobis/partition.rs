@@ -113,6 +113,11 @@ impl AprioriPartition {
         &self.starts
     }
 
+    /// Number of clusters and loose observations.
+    pub fn leaves_above(&self) -> usize {
+        self.clusters() + self.order.len() - self.in_clusters()
+    }
+
     /// Number of observations in clusters.
     pub fn in_clusters(&self) -> usize {
         self.starts[self.clusters()]

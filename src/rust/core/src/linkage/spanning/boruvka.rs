@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 use super::components::ConnectedComponents;
 use super::core_distances::{core_distances, Weights};
 use crate::distinct::Distinct;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::linkage::edge::Edge;
 use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{NeighbourDevice, Space};
+use crate::neighbours::{NeighbourDevice, NeighbourLists, Space};
 
 /// The n − 1 edges of the minimum spanning tree of `points`, in increasing order. Edges of equal
 /// weight are ordered by their lower end, then by their higher end.
@@ -26,7 +26,50 @@ pub fn tree(
     monitor: &Monitor,
 ) -> Result<Vec<Edge>> {
     space_of(points).check()?;
-    weighted_tree(points, Weights::Distance, device, monitor)
+    weighted_tree(points, Weights::Distance, None, device, monitor)
+}
+
+/// The tree of [`tree`], or for `min_points` of 2 or more of [`reachability_tree`] with the core
+/// distances, given for each point the list of its nearest other points, which may have been found
+/// on other machines. Each list has the same number of points, at least 1 and at least
+/// `min_points` − 1.
+///
+/// # Errors
+/// As [`tree`] and [`reachability_tree`], and `Error::Input` if the lists do not fit.
+pub fn tree_from_neighbours(
+    points: &Points,
+    min_points: usize,
+    known: &NeighbourLists,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<(Vec<Edge>, Option<Vec<f64>>)> {
+    space_of(points).check()?;
+    let n = points.rows();
+    let length = if known.is_empty() {
+        0
+    } else {
+        known.of(0).len()
+    };
+    let fits = |(point, list): (usize, &[(f64, u32)])| {
+        let is_other = |&(_, other): &(f64, u32)| (other as usize) < n && other as usize != point;
+        list.len() == length && list.iter().all(is_other)
+    };
+    let is_long_enough = length >= min_points.saturating_sub(1).max(1);
+    if known.len() != n || !is_long_enough || !known.iter().enumerate().all(fits) {
+        let message = "the neighbours that were found do not fit the observations";
+        return Err(Error::Input(message.into()));
+    }
+    if min_points < 2 {
+        let edges = weighted_tree(points, Weights::Distance, Some(known), device, monitor)?;
+        return Ok((edges, None));
+    }
+    let cores = known
+        .iter()
+        .map(|list| list[min_points - 2].0)
+        .collect::<Vec<f64>>();
+    let weights = Weights::MutualReachability(&cores);
+    let edges = weighted_tree(points, weights, Some(known), device, monitor)?;
+    Ok((edges, Some(cores)))
 }
 
 /// As [`tree`], with the mutual reachability distances for `min_points` points, at least 2, as
@@ -50,7 +93,7 @@ pub fn reachability_tree(
         core_distances(n, min_points, &mut *neighbours, monitor)
     })?;
     let weights = Weights::MutualReachability(&cores);
-    let edges = weighted_tree(points, weights, device, monitor)?;
+    let edges = weighted_tree(points, weights, None, device, monitor)?;
     Ok((edges, cores))
 }
 
@@ -61,10 +104,12 @@ fn space_of(points: &Points) -> Space<'_> {
     }
 }
 
-/// The tree of points whose distances are numbers.
+/// The tree of points whose distances are numbers; `known` are the nearest points of each, if they
+/// are known.
 fn weighted_tree(
     points: &Points,
     weights: Weights,
+    known: Option<&NeighbourLists>,
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Edge>> {
@@ -81,13 +126,13 @@ fn weighted_tree(
             }
         };
         let firsts = points.select(&firsts)?;
-        let edges = tree_of_all(&firsts, weights_of_firsts, device, monitor)?;
+        let edges = tree_of_all(&firsts, weights_of_firsts, None, device, monitor)?;
         if let Some(edges) = with_equal_points(points, weights, &distinct, edges) {
             return Ok(edges);
         }
     }
     drop(distinct);
-    tree_of_all(points, weights, device, monitor)
+    tree_of_all(points, weights, known, device, monitor)
 }
 
 /// The tree of `points`, given the edges of the tree of the distinct points, by their numbers;
@@ -132,6 +177,7 @@ fn with_equal_points(
 fn tree_of_all(
     points: &Points,
     weights: Weights,
+    known: Option<&NeighbourLists>,
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Edge>> {
@@ -142,11 +188,15 @@ fn tree_of_all(
     }
     space.check()?;
     memory::check_working("the spanning tree", n, 400 + 4 * points.columns())?;
-    // The progress units are the queries of the first search, and the edges.
-    monitor.expect(2 * n as u64 - 1);
+    // The progress units are the queries of the first search, if there is one, and the edges.
+    let queries = if known.is_some() { 0 } else { n as u64 };
+    monitor.expect(queries + n as u64 - 1);
     let mut edges = device.cpu().install(|| {
         let mut neighbours = device.references(space, monitor)?;
         let mut components = ConnectedComponents::new(n, &mut *neighbours, weights, monitor)?;
+        if let Some(known) = known {
+            components.know(known);
+        }
         while components.edges().len() < n - 1 {
             monitor.check()?;
             let before = components.edges().len();

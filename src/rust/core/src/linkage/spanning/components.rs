@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::linkage::edge::Edge;
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourRequest, Neighbours, MOST_LISTED};
+use crate::neighbours::{Except, NeighbourLists, NeighbourRequest, Neighbours, MOST_LISTED};
 
 /// The start of memory errors: what needs the memory.
 const COMPONENTS: &str = "the components of a spanning tree need";
@@ -42,6 +42,8 @@ pub struct ConnectedComponents<'a> {
     /// By component: the least known edge out of it.
     least: Vec<Option<Edge>>,
     edges: Vec<Edge>,
+    /// Whether searches are progress: those of the first round, if nothing was known before.
+    counts: bool,
 }
 
 impl<'a> ConnectedComponents<'a> {
@@ -66,7 +68,18 @@ impl<'a> ConnectedComponents<'a> {
             known: memory::filled(COMPONENTS, n, nothing)?,
             least: Vec::new(),
             edges: memory::room(COMPONENTS, n - 1)?,
+            counts: true,
         })
+    }
+
+    /// Takes what searches for the nearest other points of each point found, before the first
+    /// round; no list is empty.
+    pub fn know(&mut self, nearest: &NeighbourLists) {
+        for (point, found) in (0..).zip(nearest.iter()) {
+            let known = self.nearest_outside(point, found.len(), f64::INFINITY, found);
+            self.known[point as usize] = known;
+        }
+        self.counts = false;
     }
 
     /// The edges so far.
@@ -157,7 +170,6 @@ impl<'a> ConnectedComponents<'a> {
     /// Searches until no component except `largest` can have an unknown edge that is less than its
     /// known ones.
     fn search(&mut self, largest: u32) -> Result<()> {
-        let mut is_first = self.edges.is_empty();
         loop {
             let needs_search =
                 |point: &u32| self.components[*point as usize] != largest && self.is_open(*point);
@@ -179,15 +191,15 @@ impl<'a> ConnectedComponents<'a> {
             for alike in wanted.chunk_by(|a, b| a == b) {
                 let (points, others) = rest.split_at(alike.len());
                 rest = others;
-                self.search_for(points, alike[0] as usize, is_first)?;
+                self.search_for(points, alike[0] as usize)?;
             }
-            is_first = false;
+            self.counts = false;
         }
     }
 
     /// Searches for this number of nearest points of other components, for those of some points
-    /// that are still open. `counts` says that these searches are progress.
-    fn search_for(&mut self, points: &[u32], wanted: usize, counts: bool) -> Result<()> {
+    /// that are still open.
+    fn search_for(&mut self, points: &[u32], wanted: usize) -> Result<()> {
         let at_a_time = self
             .neighbours
             .batch()
@@ -215,7 +227,7 @@ impl<'a> ConnectedComponents<'a> {
                 self.known[point as usize] = self.nearest_outside(point, wanted, limit, found);
                 self.update_least(point);
             }
-            if counts {
+            if self.counts {
                 self.monitor.advance(queries.len() as u64);
             }
         }

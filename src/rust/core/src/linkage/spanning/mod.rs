@@ -28,5 +28,5 @@ mod disjoint_sets;
 mod single_linkage;
 
 pub use super::edge::Edge;
-pub use boruvka::{reachability_tree, tree};
-pub use single_linkage::{reachability_single, single};
+pub use boruvka::{reachability_tree, tree, tree_from_neighbours};
+pub use single_linkage::{reachability_single, single, single_from_neighbours};

@@ -1,13 +1,13 @@
 //! Single linkage by a minimum spanning tree of points.
 
-use super::boruvka::{reachability_tree, tree};
+use super::boruvka::{reachability_tree, tree, tree_from_neighbours};
 use super::disjoint_sets::DisjointSets;
 use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::Result;
 use crate::linkage::edge::Edge;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::NeighbourDevice;
+use crate::neighbours::{NeighbourDevice, NeighbourLists};
 
 /// Single linkage of `points`: the merges are the edges of their minimum spanning tree, in order,
 /// at the edges' weights (Gower and Ross 1969, doi:10.2307/2346439). Heights have the bits of R's
@@ -38,6 +38,22 @@ pub fn reachability_single(
     monitor: &Monitor,
 ) -> Result<(Dendrogram, Vec<f64>)> {
     let (edges, cores) = reachability_tree(points, min_points, device, monitor)?;
+    Ok((tree_of(points.rows(), edges)?, cores))
+}
+
+/// As [`single`] or [`reachability_single`], given the nearest other points of each point, as for
+/// [`tree_from_neighbours`].
+///
+/// # Errors
+/// As [`tree_from_neighbours`].
+pub fn single_from_neighbours(
+    points: &Points,
+    min_points: usize,
+    known: &NeighbourLists,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<(Dendrogram, Option<Vec<f64>>)> {
+    let (edges, cores) = tree_from_neighbours(points, min_points, known, device, monitor)?;
     Ok((tree_of(points.rows(), edges)?, cores))
 }
 
