@@ -4,10 +4,7 @@
 
 # The events of files, one file after the other. The arguments are those of observations(), checked.
 fcs_blocks <- function(files, channels, use, cofactor, transform, call) {
-  described <- lapply(files, function(file) {
-    tryCatch(describe_fcs(file), error = function(e) conditionMessage(e))
-  })
-  refuse_files(files, described, call)
+  described <- describe_files(files, describe_fcs, call)
   parts <- choose_channels(files, described, channels, use, cofactor, call)
   names <- sample_names(files)
   blocks <- new_row_blocks(

@@ -24,27 +24,34 @@ observations.character <- function(x, channels = NULL, use = c("marker", "channe
     }
     return(npy_blocks(files, transform, call))
   }
-  fcs_blocks(files, channels, use, cofactor, transform, call)
+  blocks_of_tables <- if (any(grepl(parquet_ending, files, ignore.case = TRUE))) {
+    parquet_blocks
+  } else {
+    fcs_blocks
+  }
+  blocks_of_tables(files, channels, use, cofactor, transform, call)
 }
 
 fcs_ending <- "\\.fcs$"
 
-# The names of the files; a folder stands for all its FCS files.
+# The names of the files; a folder stands for all its FCS files, or, if it has none, for all its
+# Parquet files.
 files_of <- function(x, call) {
   if (length(x) == 0 || anyNA(x)) {
     refuse("x", if (length(x) == 0) "names no files" else "has NA",
-           "it must be the names of files, or of a folder with FCS files", call)
+           "it must be the names of files, or of a folder with FCS or Parquet files", call)
   }
-  is_file <- file.exists(x) | grepl(fcs_ending, x, ignore.case = TRUE) |
-    grepl(npy_ending, x, ignore.case = TRUE)
+  endings <- paste(fcs_ending, npy_ending, parquet_ending, sep = "|")
+  is_file <- file.exists(x) | grepl(endings, x, ignore.case = TRUE)
   if (!any(is_file)) refuse("x", paste("is", describe(x)), needs_observations, call)
   files <- unlist(lapply(x, function(name) {
     if (!dir.exists(name)) return(name)
-    inside <- list.files(name, fcs_ending, ignore.case = TRUE, full.names = TRUE)
-    if (length(inside) == 0) {
-      refuse("x", paste("is the folder", quoted(name)), "it must have FCS files in it", call)
+    for (ending in c(fcs_ending, parquet_ending)) {
+      inside <- list.files(name, ending, ignore.case = TRUE, full.names = TRUE)
+      if (length(inside) > 0) return(inside)
     }
-    inside
+    refuse("x", paste("is the folder", quoted(name)), "it must have FCS or Parquet files in it",
+           call)
   }))
   twice <- anyDuplicated(normalizePath(files, mustWork = FALSE))
   if (twice > 0) refuse("x", paste("has", quoted(files[twice]), "twice"), "name it once", call)
@@ -53,10 +60,19 @@ files_of <- function(x, call) {
 
 # File names without folder and ending; with folder, where that is not unique.
 sample_names <- function(files) {
-  names <- sub("\\.(fcs|npy)$", "", basename(files), ignore.case = TRUE)
+  names <- sub("\\.(fcs|npy|parquet)$", "", basename(files), ignore.case = TRUE)
   shared <- names %in% names[duplicated(names)]
   names[shared] <- files[shared]
   names
+}
+
+# What `describe` says of each file; one error for all files that it cannot describe.
+describe_files <- function(files, describe, call) {
+  described <- lapply(files, function(file) {
+    tryCatch(describe(file), error = function(e) conditionMessage(e))
+  })
+  refuse_files(files, described, call)
+  described
 }
 
 # Stops if files have a problem: one error for all of them. `found` has a text for each such file.

@@ -4,10 +4,7 @@ npy_ending <- "\\.npy$"
 
 # The rows of arrays, one after the other.
 npy_blocks <- function(files, transform, call) {
-  described <- lapply(files, function(file) {
-    tryCatch(describe_npy(file), error = function(e) conditionMessage(e))
-  })
-  refuse_files(files, described, call)
+  described <- describe_files(files, describe_npy, call)
   count <- described[[1]]$columns
   described <- lapply(described, function(file) {
     if (file$columns == count) return(file)

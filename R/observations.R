@@ -12,7 +12,8 @@
 #'   * a `flowFrame` or `flowSet` of package \pkg{flowCore}, a `cytoframe` or `cytoset` of package
 #'     \pkg{flowWorkspace}: every cell is an observation;
 #'   * the names of **FCS files**, or of a folder with them: every event is an observation; or the
-#'     names of **.npy files** of NumPy: every row of an array is one. See *Files*;
+#'     names of **Parquet files**, or of a folder with them, or of **.npy files** of NumPy: every
+#'     row of a table or an array is one. See *Files*;
 #'   * a **function** of the numbers of a first and a last row that gives these rows as a matrix;
 #'   * a `SummarizedExperiment` or `SingleCellExperiment`, or an `ExpressionSet` of package
 #'     \pkg{Biobase};
@@ -65,6 +66,10 @@
 #' or integers of 8, 16 or 32 bits. The values are those of `flowCore::read.FCS(transformation =
 #' FALSE, truncate_max_range = FALSE)`. Files with integers in logarithmic channels or with other
 #' formats are refused; flowCore reads some of them.
+#'
+#' Parquet files are read by package \pkg{nanoparquet}: columns of numbers are channels, other
+#' columns are left out. A file is read whole and is in memory while its rows are used, so divide
+#' large tables into several files.
 #'
 #' Arrays in .npy files are of real numbers in single or double precision, of integers of up to 32
 #' bits, or of logical values, in rows and columns. Arrays in C order are read faster than those in

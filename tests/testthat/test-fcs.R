@@ -85,7 +85,7 @@ test_that("all files that cannot be used are named in one error", {
                              channels = c("CD16", "CD57")))
   expect_error(observations("nowhere.fcs"), "nowhere.fcs: it does not exist",
                class = "gmhclust_error_input")
-  expect_error(observations(tempdir()), "it must have FCS files in it",
+  expect_error(observations(tempdir()), "it must have FCS or Parquet files in it",
                class = "gmhclust_error_input")
   expect_error(observations(character(0)), "names no files", class = "gmhclust_error_input")
   expect_error(observations(file.path(folder, "good.fcs"), channels = "CD99"), "has \"CD99\"",
