@@ -23,7 +23,8 @@
 #'   `"pairwise"` computes each distance from the columns in which both rows have values, see
 #'   *Missing values*.
 #' @param BPPARAM `NULL`, or workers that share the first search of `"single"` linkage of data, as
-#'   in [gmst()]. The result is the same, bit for bit. Other linkages are not shared.
+#'   in [gmst()]: `threads` is the number of each worker, and of this process. The result is the
+#'   same, bit for bit. Other linkages are not shared.
 #' @param ... Arguments of [observations()] for x.
 #' @inheritParams gdist
 #'
@@ -194,7 +195,8 @@ ghclust <- function(x,
     source <- as_data(x, "x", call, ...)
     x <- read_all(source, "x", call)
   }
-  if (!is.null(workers) && (method != "single" || inherits(x, "dist") || anyNA(x))) {
+  is_shared <- method == "single" && !inherits(x, "dist") && !(missing == "pairwise" && anyNA(x))
+  if (!is.null(workers) && !is_shared) {
     refuse("BPPARAM", "is given",
            "workers share only \"single\" linkage of data without missing values", call)
   }

@@ -362,8 +362,10 @@ mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
   by_tasks <- !is.null(options$clusters) && options$apriori_intra &&
     (!is.null(options$workers) || !is.null(options$output))
+  is_part <- !is.null(options$output) && options$part[2] > 1
+  # Without merges within apriori clusters, a part has nothing to do.
   inner <- if (by_tasks) merges_by_tasks(x, options, call)
-  if (by_tasks && is.null(inner)) return(invisible(NULL))
+  if (is_part) return(invisible(NULL))
   value <- run_job(
     job_gmhclust(
       job_data(x), options[clustering_options], options$clusters$codes, inner, options$device

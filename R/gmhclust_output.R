@@ -114,7 +114,7 @@ merges_in_files <- function(shares, counts, task_of, run, options) {
       next
     }
     if (is.null(merges)) merges <- run(list(task), display$step(counts[group]))[[1]]
-    found[[group]] <- merges
+    if (options$part[2] == 1) found[[group]] <- merges
     show_done(group)
   }
   found[as.integer(names(waiting))] <- run(unname(waiting))

@@ -9,8 +9,9 @@
 #' @param min_points The number of points, itself included, within the core distance of an
 #'   observation. With more than 1, weights are *mutual reachability distances*: the largest of the
 #'   distance and the core distances of both ends; see *HDBSCAN* in [ghclust()].
-#' @param BPPARAM `NULL`, or workers that share the first search, for the nearest neighbours of each
-#'   row, which is most of the work: workers as in [gknn()]. The result is the same, bit for bit.
+#' @param BPPARAM `NULL`, or workers, as in [gknn()], that share the first search, for the nearest
+#'   neighbours of each row. It is most of the work, unless many rows are equal. `threads` is the
+#'   number of each worker, and of this process. The result is the same, bit for bit.
 #'
 #' @details
 #' Distances are defined as in [gdist()]. Edges of equal weight are ordered by distance, by
@@ -23,7 +24,8 @@
 #' @section Time and memory:
 #' `gmst()` takes as long as [gknn()] with 8 neighbours, or up to a few times longer. Memory is at
 #' most 30 bytes for each value of `x` and 400 for each row, and up to 64 MB more with `min_points`
-#' above 1. An interrupt (Ctrl-C) stops the work within a second.
+#' above 1. With `BPPARAM`, it is 40 bytes more for each of the neighbours that workers find, 8 or
+#' `min_points` - 1 for each row. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @inheritSection gmhclust Workers
 #'
@@ -75,13 +77,13 @@ gmst <- function(x,
                  BPPARAM = NULL, # nolint: object_name_linter.
                  ...) {
   call <- match.call()
+  workers <- check_workers(BPPARAM, "BPPARAM", call)
   source <- as_data(x, "x", call, ...)
   x <- check_observations(read_all(source, "x", call), "x", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   check_squares(x, metric, "x", call)
   min_points <- check_min_points(min_points, call)
   check_point_count(min_points, nrow(x), call)
-  workers <- check_workers(BPPARAM, "BPPARAM", call)
   worker_device <- check_device(backend, threads, devices, call, workers)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)

@@ -88,6 +88,13 @@ test_that("parts fill a folder together", {
   expect_true(all(file.mtime(files) < as.POSIXct("2020-01-02")))
 })
 
+test_that("a part without merges within clusters makes no tree", {
+  folder <- withr::local_tempdir()
+  part <- function(...) gmhclust(x, 30, ..., warn = FALSE, output = folder, part = c(1, 3))
+  expect_null(part(labels, apriori_intra = FALSE))
+  expect_null(part(rep(1, nrow(x))))
+})
+
 test_that("workers write into the folder", {
   folder <- withr::local_tempdir()
   cluster <- parallel::makeCluster(2)

@@ -29,7 +29,20 @@ test_that("workers find the spanning tree of one process, bit for bit", {
 test_that("workers of BiocParallel read the rows of files", {
   values <- unname(as.matrix(some_cells(300)))
   on.exit(default_blocks())
-  expect_identical(gmst(on_disk(values, 70), BPPARAM = snow()), gmst(values))
+  workers <- snow()
+  expect_identical(gmst(on_disk(values, 70), BPPARAM = workers), gmst(values))
+  expect_identical(gmst(on_disk(round(values / 50), 70), min_points = 4, BPPARAM = workers),
+                   gmst(round(values / 50), min_points = 4))
+  expect_same_tree(ghclust(on_disk(values, 70), "single", BPPARAM = workers),
+                   ghclust(values, "single"))
+})
+
+test_that("the loss of a worker is an error of its class", {
+  workers <- cluster_of(2)
+  on.exit(try(parallel::stopCluster(workers), silent = TRUE))
+  parallel::clusterCall(workers[1], function() tools::pskill(Sys.getpid(), tools::SIGKILL)) |>
+    try(silent = TRUE)
+  expect_error(gmst(some_cells(300), BPPARAM = workers), class = "gmhclust_error_worker")
 })
 
 test_that("what workers do not share is refused", {
@@ -43,6 +56,8 @@ test_that("what workers do not share is refused", {
   refused(ghclust(x, "average", BPPARAM = workers))
   refused(ghclust(dist(x), "single", BPPARAM = workers))
   x[2, 2] <- NA
+  expect_error(ghclust(x, "single", BPPARAM = workers), "has NA in row 2",
+               class = "gmhclust_error_input")
   refused(ghclust(x, "single", missing = "pairwise", BPPARAM = workers))
 })
 

@@ -75,6 +75,7 @@ fn job_gmhclust(
                 }
                 (partition, _) => Clusterer::new(x, partition, &options, cpu),
             }?;
+            clusterer.check_memory()?;
             engine.run(monitor, |on| clusterer.merge(on, monitor))?;
             let clustering = clusterer.tree(cpu)?;
             let singular = clusterer.count_singular(&clustering.dendrogram, cpu, monitor)?;

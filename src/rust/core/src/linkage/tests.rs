@@ -119,6 +119,12 @@ impl TreeCase {
             let monitor = Monitor::default();
             spanning::tree_from_neighbours(&points, min_points, lists, &cpu, &monitor)
         };
+        if n > 2 {
+            let mut short = known(1);
+            short.push(&[]);
+            assert!(matches!(from(1, &short), Err(Error::Input(_))));
+            assert!(matches!(from(3, &known(1)), Err(Error::Input(_))));
+        }
         for k in [1, 8, n - 1].into_iter().filter(|k| (1..n).contains(k)) {
             let (edges, _) = from(1, &known(k)).unwrap();
             assert_eq!(ends_of(&edges), all_edges_tree(&points), "{k} known");

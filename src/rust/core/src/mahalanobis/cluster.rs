@@ -36,11 +36,13 @@ pub fn cluster(
 ) -> Result<Clustering> {
     check_labels(x.nrows(), apriori.map(<[u32]>::len))?;
     let partition = apriori.map(AprioriPartition::new).transpose()?.flatten();
-    Clusterer::new(x, partition, options, device.cpu())?.run(device, monitor)
+    let mut clusterer = Clusterer::new(x, partition, options, device.cpu())?;
+    clusterer.check_memory()?;
+    clusterer.run(device, monitor)
 }
 
-/// A clustering that can go on, on another device, after a device failed. It keeps the merges that
-/// are known.
+/// A clustering that can go on, on another device, after a device failed: it keeps the merges that
+/// are known, until they are joined to a tree.
 #[derive(Debug)]
 pub struct Clusterer<'a> {
     arranged: Arranged<'a>,
@@ -103,6 +105,17 @@ impl<'a> Clusterer<'a> {
         })
     }
 
+    /// Checks that there is memory for the merges of apriori clusters and for the tree.
+    ///
+    /// # Errors
+    /// `Error::Memory`, which says how much memory is needed.
+    pub fn check_memory(&self) -> Result<()> {
+        match self.arranged.partition {
+            Some(_) => apriori::check_memory(&self.arranged.x, &self.options),
+            None => Ok(()),
+        }
+    }
+
     /// Clusters on a device, as [`cluster`] does.
     ///
     /// # Errors
@@ -125,9 +138,6 @@ impl<'a> Clusterer<'a> {
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {
-        if self.arranged.partition.is_some() {
-            apriori::check_memory(&self.arranged.x, &self.options)?;
-        }
         self.expect(self.work_within() + self.work_above(), monitor);
         self.merge_known_within(device, monitor)?;
         if self.above.is_none() {

@@ -63,10 +63,8 @@ pub fn tree_from_neighbours(
         let edges = weighted_tree(points, Weights::Distance, Some(known), device, monitor)?;
         return Ok((edges, None));
     }
-    let cores = known
-        .iter()
-        .map(|list| list[min_points - 2].0)
-        .collect::<Vec<f64>>();
+    let mut cores = memory::room("the core distances need", n)?;
+    cores.extend(known.iter().map(|list| list[min_points - 2].0));
     let weights = Weights::MutualReachability(&cores);
     let edges = weighted_tree(points, weights, Some(known), device, monitor)?;
     Ok((edges, Some(cores)))

@@ -263,6 +263,7 @@ impl<'a> ConnectedComponents<'a> {
                 lower_bound = dropped;
             }
             found.truncate(WANTED);
+            found.shrink_to_fit();
         }
         found.reverse();
         NearestOutside {
