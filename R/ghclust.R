@@ -185,7 +185,6 @@ ghclust <- function(x,
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
   workers <- check_workers(BPPARAM, "BPPARAM", call)
-  worker_device <- check_device(backend, threads, devices, call, workers)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
   min_points <- check_min_points(min_points, call)
@@ -225,7 +224,10 @@ ghclust <- function(x,
     if (min_points > 1) check_point_count(min_points, nrow(x), call)
     spanning <- list(
       min_points = min_points,
-      known = known_neighbours(source, x, metric, min_points, workers, worker_device, call)
+      known = if (!is.null(workers)) {
+        known_neighbours(source, x, metric, min_points, workers,
+                         check_device(backend, threads, devices, call, workers), call)
+      }
     )
     job <- quote(job_ghclust_points(x, method, members, single, metric, spanning, device))
     columns <- ncol(x)

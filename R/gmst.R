@@ -84,12 +84,14 @@ gmst <- function(x,
   check_squares(x, metric, "x", call)
   min_points <- check_min_points(min_points, call)
   check_point_count(min_points, nrow(x), call)
-  worker_device <- check_device(backend, threads, devices, call, workers)
   device <- check_device(backend, threads, devices, call)
   progress <- check_progress(progress, call)
   spanning <- list(
     min_points = min_points,
-    known = known_neighbours(source, x, metric, min_points, workers, worker_device, call)
+    known = if (!is.null(workers)) {
+      known_neighbours(source, x, metric, min_points, workers,
+                       check_device(backend, threads, devices, call, workers), call)
+    }
   )
   job <- quote(job_gmst(x, metric, spanning, device))
   edges <- run_job(eval(job), progress, "Building the spanning tree", call)
