@@ -34,6 +34,8 @@ observations.character <- function(x, channels = NULL, use = c("marker", "channe
 
 fcs_ending <- "\\.fcs$"
 
+known_endings <- function() paste(fcs_ending, npy_ending, parquet_ending, sep = "|")
+
 # The names of the files; a folder stands for all its FCS files, or, if it has none, for all its
 # Parquet files.
 files_of <- function(x, call) {
@@ -41,8 +43,7 @@ files_of <- function(x, call) {
     refuse("x", if (length(x) == 0) "names no files" else "has NA",
            "it must be the names of files, or of a folder with FCS or Parquet files", call)
   }
-  endings <- paste(fcs_ending, npy_ending, parquet_ending, sep = "|")
-  is_file <- file.exists(x) | grepl(endings, x, ignore.case = TRUE)
+  is_file <- file.exists(x) | grepl(known_endings(), x, ignore.case = TRUE)
   if (!any(is_file)) refuse("x", paste("is", describe(x)), needs_observations, call)
   files <- unlist(lapply(x, function(name) {
     if (!dir.exists(name)) return(name)
@@ -60,7 +61,7 @@ files_of <- function(x, call) {
 
 # File names without folder and ending; with folder, where that is not unique.
 sample_names <- function(files) {
-  names <- sub("\\.(fcs|npy|parquet)$", "", basename(files), ignore.case = TRUE)
+  names <- sub(known_endings(), "", basename(files), ignore.case = TRUE)
   shared <- names %in% names[duplicated(names)]
   names[shared] <- files[shared]
   names

@@ -113,8 +113,8 @@ in_time <- function(seconds) {
 
 finished_units <- function(share, units) {
   if (is.null(units)) return("")
-  numbers <- formatC(c(floor(share * units$total), units$total), format = "d", big.mark = ",")
-  paste0(" (", numbers[1], " of ", numbers[2], " ", units$name, ")")
+  finished <- floor(share * units$total)
+  paste0(" (", shown_count(finished), " of ", shown_count(units$total), " ", units$name, ")")
 }
 
 # The value of `code`, which shows progress; NULL if it fails. An interrupt waits until the end of
