@@ -139,7 +139,7 @@ impl<'a> Clusterer<'a> {
         monitor: &Monitor,
     ) -> Result<()> {
         self.expect(self.work_within() + self.work_above(), monitor);
-        self.merge_known_within(device, monitor)?;
+        self.merge_rest_within(device, monitor)?;
         if self.above.is_none() {
             let merges = apriori::merges_above(&self.arranged, &self.options, device, monitor)?;
             self.above = Some(merges);
@@ -157,10 +157,10 @@ impl<'a> Clusterer<'a> {
         monitor: &Monitor,
     ) -> Result<()> {
         self.expect(self.work_within(), monitor);
-        self.merge_known_within(device, monitor)
+        self.merge_rest_within(device, monitor)
     }
 
-    fn merge_known_within(
+    fn merge_rest_within(
         &mut self,
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,

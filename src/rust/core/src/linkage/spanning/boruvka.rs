@@ -45,11 +45,7 @@ pub fn tree_from_neighbours(
 ) -> Result<(Vec<Edge>, Option<Vec<f64>>)> {
     space_of(points).check()?;
     let n = points.rows();
-    let length = if known.is_empty() {
-        0
-    } else {
-        known.of(0).len()
-    };
+    let length = known.iter().next().map_or(0, <[_]>::len);
     let fits = |(point, list): (usize, &[(f64, u32)])| {
         let is_other = |&(_, other): &(f64, u32)| (other as usize) < n && other as usize != point;
         list.len() == length && list.iter().all(is_other)
