@@ -67,7 +67,8 @@ count_populations <- function(populations, samples, rest = FALSE) {
   check_one_per_cell(populations, of, "populations", call)
   samples <- check_samples(samples, length(of$number), "samples", call)
   rows <- length(of$names) + 1L
-  cell <- as.double(of$number) + 1 + (as.double(samples) - 1) * rows
+  as_count <- if (rows * nlevels(samples) < .Machine$integer.max) as.integer else as.double
+  cell <- as_count(of$number) + as_count(rows) * (as_count(samples) - 1L) + 1L
   counts <- matrix(tabulate(cell, rows * nlevels(samples)), rows)
   dimnames(counts) <- list(c("none", of$names), levels(samples))
   counts[c(seq_len(rows)[-1], if (rest) 1L), , drop = FALSE]

@@ -269,7 +269,10 @@ label_values <- function(apriori) {
 # The distinct labels, as of label_values(), and `codes`: the place of each observation's label
 # among them, 0 for none.
 label_codes <- function(apriori) {
-  coded <- if (is_plain_integers(apriori)) suspendInterrupts(integer_codes(apriori, NULL))
+  # Without names, for integer_codes() may return these integers as the codes.
+  coded <- if (is_plain_integers(apriori)) {
+    suspendInterrupts(integer_codes(as.vector(apriori), NULL))
+  }
   if (!is.null(coded)) return(coded)
   labels <- label_values(apriori)
   list(labels = labels, codes = codes_of(apriori, labels))
@@ -278,7 +281,7 @@ label_codes <- function(apriori) {
 # The places of values among distinct labels, 0 for none. match() takes longer.
 codes_of <- function(values, labels) {
   coded <- if (is_plain_integers(values) && is_plain_integers(labels)) {
-    suspendInterrupts(integer_codes(values, labels))
+    suspendInterrupts(integer_codes(as.vector(values), labels))
   }
   if (is.null(coded)) match(values, labels, nomatch = 0L) else coded$codes
 }

@@ -77,8 +77,8 @@ fn job_gmhclust(
             }?;
             clusterer.check_memory()?;
             engine.run(monitor, |on| clusterer.merge(on, monitor))?;
+            let singular = clusterer.count_singular(cpu, monitor)?;
             let clustering = clusterer.tree(cpu)?;
-            let singular = clusterer.count_singular(&clustering.dendrogram, cpu, monitor)?;
             Ok((clustering, singular, engine.name()))
         })
     };

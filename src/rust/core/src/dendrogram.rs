@@ -1,5 +1,9 @@
 //! The dendrogram: merges, heights and leaf order, in the conventions of R's `hclust`.
 
+mod faults;
+
+pub use faults::{crossings, Faults};
+
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -214,79 +218,6 @@ pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
     Ok(order)
 }
 
-/// What is wrong with a merge matrix and an order of its leaves: nothing if all lists are empty.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Ids that name neither an observation nor a merge, in the order of their places.
-    pub unknown: Vec<i32>,
-    /// Ids of clusters that are merged more than once, in increasing order.
-    pub repeated: Vec<i32>,
-    /// Ids of clusters, except the last, that are never merged, in increasing order.
-    pub missing: Vec<i32>,
-    /// Merges (from 1) of clusters that are not there yet.
-    pub early: Vec<i32>,
-    /// Whether `order` has every observation once.
-    pub has_all: bool,
-    /// As [`crossings`]; empty if there are other faults.
-    pub crossing: Vec<i32>,
-}
-
-impl Faults {
-    /// The faults of any numbers. Takes O(n) time.
-    ///
-    /// # Errors
-    /// `Error::Memory`.
-    pub fn of(merge: &[[i32; 2]], order: &[i32]) -> Result<Self> {
-        const NEEDS: &str = "checking the tree needs";
-        let n = merge.len() + 1;
-        let mut faults = Self::default();
-        // By observation, then by merge: how often it is named, at most twice.
-        let mut times = memory::zeros::<u8>(NEEDS, n + merge.len())?;
-        for (row, pair) in (1..).zip(merge) {
-            for &id in pair {
-                let place = match id {
-                    ..0 => Some(id.unsigned_abs() as usize - 1).filter(|&place| place < n),
-                    0 => None,
-                    _ => Some(n + id as usize - 1),
-                };
-                match place.and_then(|place| times.get_mut(place)) {
-                    Some(times) => *times = (*times + 1).min(2),
-                    None => faults.unknown.push(id),
-                }
-            }
-            if pair[0].max(pair[1]) >= row {
-                faults.early.push(row);
-            }
-        }
-        let observations = (0..n).rev().map(|i| (i, -(i as i32) - 1));
-        let merges = (n..n + merge.len() - 1).map(|place| (place, (place - n) as i32 + 1));
-        for (place, id) in observations.chain(merges) {
-            match times[place] {
-                0 => faults.missing.push(id),
-                1 => {}
-                _ => faults.repeated.push(id),
-            }
-        }
-        let mut seen = memory::zeros::<u8>(NEEDS, n)?;
-        let is_new = |&leaf: &i32| {
-            let place = usize::try_from(leaf).unwrap_or(0).wrapping_sub(1);
-            let seen = seen.get_mut(place);
-            seen.is_some_and(|seen| std::mem::replace(seen, 1) == 0)
-        };
-        faults.has_all = order.len() == n && order.iter().all(is_new);
-        if faults.is_a_tree() && faults.has_all {
-            faults.crossing = crossings(merge, order)?;
-        }
-        Ok(faults)
-    }
-
-    fn is_a_tree(&self) -> bool {
-        [&self.unknown, &self.repeated, &self.missing, &self.early]
-            .iter()
-            .all(|faults| faults.is_empty())
-    }
-}
-
 /// Whether each of the first merges joins two parts of its own cluster: `of_merges` has the cluster
 /// of each of these merges, and `of_leaves` that of each observation. `merge` is that of a tree.
 pub fn joins_own(merge: &[[i32; 2]], of_leaves: &[i32], of_merges: &[i32]) -> bool {
@@ -296,34 +227,6 @@ pub fn joins_own(merge: &[[i32; 2]], of_leaves: &[i32], of_merges: &[i32]) -> bo
     };
     let mut rows = merge.iter().zip(of_merges);
     rows.all(|(pair, own)| pair.iter().all(|&id| cluster(id) == Some(own)))
-}
-
-/// The merges (from 1) whose branches cross in this order of the leaves, that is, whose leaves are
-/// not contiguous. `order` is a permutation of the observations (from 1).
-///
-/// # Errors
-/// `Error::Memory`.
-pub fn crossings(merge: &[[i32; 2]], order: &[i32]) -> Result<Vec<i32>> {
-    const NEEDS: &str = "looking for branches that cross needs";
-    let mut position = memory::zeros::<u32>(NEEDS, order.len())?;
-    for (place, &leaf) in (0..).zip(order) {
-        position[leaf as usize - 1] = place;
-    }
-    // By cluster: the first and the last place of its leaves, and the number of its leaves.
-    let mut spans: Vec<(u32, u32, u32)> = memory::room(NEEDS, merge.len())?;
-    for pair in merge {
-        let [a, b] = pair.map(|id| match id {
-            ..0 => {
-                let place = position[-id as usize - 1];
-                (place, place, 1)
-            }
-            _ => spans[id as usize - 1],
-        });
-        spans.push((a.0.min(b.0), a.1.max(b.1), a.2 + b.2));
-    }
-    let crosses = |&(_, (first, last, leaves)): &(i32, _)| last - first + 1 != leaves;
-    let numbered = (1..).zip(spans);
-    Ok(numbered.filter(crosses).map(|(merge, _)| merge).collect())
 }
 
 /// A merge height as the key of a priority queue; never NaN.
@@ -342,36 +245,6 @@ impl Ord for Height {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn faults_of_a_tree_are_found() {
-        let tree = [[-1, -2], [-3, 1], [-4, 2]];
-        let of = |merge: &[[i32; 2]], order: &[i32]| Faults::of(merge, order).unwrap();
-        let sound = Faults {
-            has_all: true,
-            ..Faults::default()
-        };
-        assert_eq!(of(&tree, &[4, 3, 1, 2]), sound);
-        assert_eq!(of(&[[-1, -2]], &[2, 1]), sound);
-        assert_eq!(of(&tree, &[1, 3, 2, 4]).crossing, [1]);
-        for order in [
-            &[1, 2, 3, 3][..],
-            &[0, 1, 2, 3],
-            &[i32::MIN, 1, 2, 3],
-            &[1, 2, 3],
-        ] {
-            assert!(!of(&tree, order).has_all);
-        }
-        let faults = of(&[[-1, 0], [-5, i32::MIN], [4, i32::MAX]], &[1, 2, 3, 4]);
-        assert_eq!(faults.unknown, [0, -5, i32::MIN, 4, i32::MAX]);
-        assert_eq!(faults.missing, [-4, -3, -2, 1, 2]);
-        assert_eq!(faults.early, [3]);
-        let faults = of(&[[-1, -1], [-1, 3], [-4, 1]], &[1, 2, 3, 4]);
-        assert_eq!(faults.repeated, [-1]);
-        assert_eq!(faults.missing, [-3, -2, 2]);
-        assert_eq!(faults.early, [2]);
-        assert!(faults.crossing.is_empty());
-    }
 
     #[test]
     fn merges_join_parts_of_their_own_cluster() {
@@ -393,16 +266,5 @@ mod tests {
     fn rows_of_a_merge_matrix_pair_its_columns() {
         let rows = merge_rows(&[-1, -2, -3, 1]).unwrap();
         assert_eq!(rows, [[-1, -3], [-2, 1]]);
-    }
-
-    #[test]
-    fn branches_cross_where_leaves_of_a_cluster_are_apart() {
-        let merge = [[-2, -4], [-1, 1], [-3, 2]];
-        for sound in [[3, 1, 2, 4], [1, 2, 4, 3], [4, 2, 1, 3]] {
-            assert_eq!(crossings(&merge, &sound), Ok(vec![]));
-        }
-        assert_eq!(crossings(&merge, &[2, 1, 4, 3]), Ok(vec![1]));
-        assert_eq!(crossings(&merge, &[1, 3, 2, 4]), Ok(vec![2]));
-        assert_eq!(crossings(&merge, &[1, 2, 3, 4]), Ok(vec![1, 2]));
     }
 }

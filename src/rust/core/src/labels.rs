@@ -15,7 +15,8 @@ pub struct Coded {
     /// Different labels, none of them 0.
     pub labels: Vec<i32>,
     /// For each value, the place of its label in `labels`, from 1; 0 for values that are no label.
-    pub codes: Vec<i32>,
+    /// `None` if these are the values.
+    pub codes: Option<Vec<i32>>,
 }
 
 impl Coded {
@@ -26,10 +27,18 @@ impl Coded {
     /// # Errors
     /// `Error::Memory`.
     pub fn new(values: &[i32], labels: Option<&[i32]>) -> Result<Option<Self>> {
-        let is_negative = |&&value: &&i32| value < 0 && value != i32::MIN;
-        let all = || values.iter().chain(labels.unwrap_or_default());
-        let most = all().copied().max().unwrap_or(0).max(0) as usize;
-        if most > values.len().max(SMALL) || all().find(is_negative).is_some() {
+        let range = |values: &[i32]| {
+            let numbers = || {
+                values
+                    .iter()
+                    .map(|&value| if value == i32::MIN { 0 } else { value })
+            };
+            (numbers().min().unwrap_or(1), numbers().max().unwrap_or(0))
+        };
+        let (least, greatest) = range(values);
+        let (least_label, greatest_label) = range(labels.unwrap_or_default());
+        let most = greatest.max(greatest_label).max(0) as usize;
+        if most > values.len().max(SMALL) || least.min(least_label) < 0 {
             return Ok(None);
         }
         // By label, its place, once it is known; before, whether it is there.
@@ -49,11 +58,14 @@ impl Coded {
             places[place(label)] = number;
         }
         places[0] = 0;
-        let codes = values.iter().map(|&value| places[place(value)]);
-        Ok(Some(Self {
-            codes: memory::collected(CODES, codes)?,
-            labels,
-        }))
+        let are_codes = least > 0 && (1..=greatest).all(|value| places[place(value)] == value);
+        let codes = if are_codes {
+            None
+        } else {
+            let codes = values.iter().map(|&value| places[place(value)]);
+            Some(memory::collected(CODES, codes)?)
+        };
+        Ok(Some(Self { labels, codes }))
     }
 }
 
@@ -68,12 +80,26 @@ mod tests {
         assert_eq!(coded(&values, None), None);
         let found = coded(&values[..5], None).unwrap();
         assert_eq!(found.labels, [3, 7]);
-        assert_eq!(found.codes, [2, 0, 1, 0, 2]);
+        assert_eq!(found.codes.unwrap(), [2, 0, 1, 0, 2]);
         let found = coded(&values[..5], Some(&[7, 9])).unwrap();
-        assert_eq!(found.codes, [1, 0, 0, 0, 1]);
+        assert_eq!(found.codes.unwrap(), [1, 0, 0, 0, 1]);
         assert_eq!(coded(&[1, -1], None), None);
         assert_eq!(coded(&[1], Some(&[-1])), None);
-        assert_eq!(coded(&[0, i32::MIN], None).unwrap().codes, [0, 0]);
+        assert_eq!(coded(&[0, i32::MIN], None).unwrap().codes.unwrap(), [0, 0]);
         assert!(coded(&[], None).unwrap().labels.is_empty());
+    }
+
+    #[test]
+    fn values_that_are_codes_are_not_copied() {
+        let codes = |values: &[i32], labels: Option<&[i32]>| {
+            Coded::new(values, labels).unwrap().unwrap().codes
+        };
+        assert_eq!(codes(&[2, 1, 3, 1], None), None);
+        assert_eq!(codes(&[2, 1, 1], Some(&[1, 2, 5])), None);
+        assert_eq!(codes(&[2, 0, 1], None), Some(vec![2, 0, 1]));
+        assert_eq!(codes(&[2, i32::MIN, 1], None), Some(vec![2, 0, 1]));
+        assert_eq!(codes(&[2, 3, 2], None), Some(vec![1, 2, 1]));
+        assert_eq!(codes(&[2, 1], Some(&[2, 1])), Some(vec![1, 2]));
+        assert_eq!(codes(&[2, 1, 3], Some(&[1, 2])), Some(vec![2, 1, 0]));
     }
 }

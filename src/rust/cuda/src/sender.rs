@@ -1,5 +1,6 @@
 //! Copies values from the host to a CUDA device, in the device's format.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, PinnedHostSlice};
@@ -17,6 +18,14 @@ const BUFFERS: usize = 2;
 /// Number of values that a thread copies at a time: small enough to share the work evenly.
 const COPY_LEN: usize = 1 << 13;
 
+/// Bounds on the number of values that the host prepares for a device at a time: 2 to 8 MB. If
+/// larger, making the buffers takes longer, 0.4 ms per MB; if smaller, threads wait for each other
+/// more often.
+const SENT: [usize; 2] = [1 << 18, 1 << 20];
+
+/// Number of times that the host prepares values, within these bounds.
+const TIMES: usize = 64;
+
 /// Copies values to the device while the host prepares the next ones.
 pub struct Sender<T> {
     device: Arc<Device>,
@@ -27,6 +36,14 @@ pub struct Sender<T> {
 }
 
 impl<T: OnDevice> Sender<T> {
+    /// A sender for about this many values.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_many(device: &Arc<Device>, values: usize) -> Result<Self> {
+        Self::new(device, (values / TIMES).clamp(SENT[0], SENT[1]).min(values))
+    }
+
     /// A sender that copies at most `len` values at a time.
     ///
     /// # Errors
@@ -59,25 +76,49 @@ impl<T: OnDevice> Sender<T> {
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<()> {
-        for (at, values) in (first..).step_by(self.len).zip(values.chunks(self.len)) {
+        let copy = |at: usize, here: &mut [T]| {
+            for (here, &value) in here.iter_mut().zip(&values[at..]) {
+                *here = T::store(value);
+            }
+        };
+        let places = first..first + values.len();
+        self.send_made(to, places, 1, copy, cpu, monitor)
+    }
+
+    /// Copies values to some elements of `to`. `make` writes the values of a part, given the place of
+    /// its first value among all of them; these are multiples of `unit`. It is called on the CPU's
+    /// threads.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    ///
+    /// # Panics
+    /// If a buffer has no room for `unit` values.
+    pub fn send_made(
+        &mut self,
+        to: &mut CudaSlice<T>,
+        places: Range<usize>,
+        unit: usize,
+        make: impl Fn(usize, &mut [T]) + Sync,
+        cpu: &Cpu,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let at_a_time = self.len / unit * unit;
+        let copied = (COPY_LEN / unit).max(1) * unit;
+        for first in places.clone().step_by(at_a_time) {
             monitor.check()?;
+            let some = first..places.end.min(first + at_a_time);
             let (stream, here) = &mut self.buffers[self.next];
             self.next = (self.next + 1) % BUFFERS;
-            let mut send = || -> DriverResult<()> {
+            let send = || -> DriverResult<()> {
                 // The buffer's last values must have arrived.
                 stream.synchronize()?;
-                let here = &mut here.as_mut_slice()?[..values.len()];
+                let here = &mut here.as_mut_slice()?[..some.len()];
                 cpu.install(|| {
-                    let parts = here
-                        .par_chunks_mut(COPY_LEN)
-                        .zip(values.par_chunks(COPY_LEN));
-                    parts.for_each(|(here, values)| {
-                        for (here, &value) in here.iter_mut().zip(values) {
-                            *here = T::store(value);
-                        }
-                    });
+                    let parts = here.par_chunks_mut(copied).enumerate();
+                    parts.for_each(|(n, part)| make(first - places.start + n * copied, part));
                 });
-                stream.memcpy_htod(here, &mut to.slice_mut(at..at + values.len()))
+                stream.memcpy_htod(here, &mut to.slice_mut(some))
             };
             send().map_err(|error| self.device.error("sending values", &error))?;
         }

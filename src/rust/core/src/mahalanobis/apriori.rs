@@ -21,7 +21,7 @@ use crate::observations::Observations;
 
 /// Number of observations, about, whose clusters a device gets together. A GPU is sent a copy of
 /// them. If smaller, a device waits more often for its last cluster. Chosen without measurements.
-pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 25;
+pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 24;
 
 /// Appends to `inner`, which has the merges within the first apriori clusters, those within all
 /// others, about `at_a_time` observations at a time. Slots are indices among the members of the
@@ -73,7 +73,7 @@ pub fn merges_above(
 ) -> Result<Vec<Merge>> {
     let top = Problem {
         x: &arranged.x,
-        starts: leaves_of_top(arranged)?,
+        starts: leaves_of_top(arranged.x.nrows(), arranged.partition.as_ref())?,
         members: memory::collected(memory::OBSERVATIONS, 0..arranged.x.nrows() as u32)?,
         options: *options,
         union: UnionRule::Shape,
@@ -82,10 +82,11 @@ pub fn merges_above(
     Ok(merges.swap_remove(0))
 }
 
-/// The first row of each apriori cluster, then each loose row, then the number of rows.
-fn leaves_of_top(arranged: &Arranged<'_>) -> Result<Vec<usize>> {
-    let n = arranged.x.nrows();
-    let partition = arranged.partition.as_ref();
+/// The first of `n` rows in each apriori cluster, then each loose row, then the number of rows.
+///
+/// # Errors
+/// `Error::Memory` if there is not enough memory.
+pub fn leaves_of_top(n: usize, partition: Option<&AprioriPartition>) -> Result<Vec<usize>> {
     let (clusters, loose) = match partition {
         Some(partition) => partition.starts().split_at(partition.clusters()),
         None => (&[][..], &[0][..]),
@@ -96,25 +97,26 @@ fn leaves_of_top(arranged: &Arranged<'_>) -> Result<Vec<usize>> {
     Ok(starts)
 }
 
-/// The tree of the merges within apriori clusters, and of those above them. Works on the threads of
-/// the calling pool.
+/// The tree of `n` observations with these merges within apriori clusters and above them. Works on
+/// the threads of the calling pool.
 ///
 /// # Errors
 /// `Error::Memory` if there is not enough memory, `Error::Input` if distances overflow.
 pub fn tree(
-    arranged: &Arranged<'_>,
+    n: usize,
+    partition: Option<&AprioriPartition>,
     inner: Vec<Vec<Merge>>,
     above: &[Merge],
 ) -> Result<Clustering> {
-    let mut tree = TreeBuilder::new(arranged.x.nrows())?;
-    let apriori_labels = match &arranged.partition {
+    let mut tree = TreeBuilder::new(n)?;
+    let apriori_labels = match partition {
         Some(partition) => interleave(partition, inner, &mut tree)?,
         None => Vec::new(),
     };
-    let starts = leaves_of_top(arranged)?;
+    let starts = leaves_of_top(n, partition)?;
     // By slot, the observation that represents it in the tree.
     let slots = starts[..starts.len() - 1].iter();
-    let slots = slots.map(|&start| arranged.observation(start));
+    let slots = slots.map(|&row| partition.map_or(row as u32, |sorted| sorted.order()[row]));
     tree.append(&memory::collected(memory::OBSERVATIONS, slots)?, above);
     Ok(Clustering {
         dendrogram: tree.finish()?.finite("x")?,
@@ -185,26 +187,29 @@ fn interleave(
     let parts = inner.into_iter().enumerate();
     let parts = parts.map(|(cluster, merges)| (partition.members(cluster), merges));
     tree.append_in_turns(parts.collect(), &turns)?;
-    let labels = turns.iter();
+    let labels = turns.par_iter();
     let labels = labels.map(|&(cluster, _)| partition.labels()[cluster as usize]);
-    memory::collected(memory::OBSERVATIONS, labels)
+    memory::collected_on_threads(memory::OBSERVATIONS, labels)
 }
 
 /// The cluster of each merge and its number there, in the order of the tree.
 fn turns(inner: &[Vec<Merge>]) -> Result<Vec<(u32, u32)>> {
     // A merge below an earlier merge of its cluster directly follows that merge.
+    let of_cluster = |(cluster, merges): (usize, &'_ Vec<Merge>)| {
+        let mut greatest = f64::NEG_INFINITY;
+        let turns = merges.iter().enumerate().map(|(at, merge)| {
+            greatest = greatest.max(merge.height);
+            (Height(greatest), cluster as u32, at as u32)
+        });
+        turns.collect::<Vec<_>>()
+    };
     let mut turns: Vec<(Height, u32, u32)> =
         memory::room(memory::OBSERVATIONS, inner.iter().map(Vec::len).sum())?;
-    for (merges, cluster) in inner.iter().zip(0..) {
-        let mut greatest = f64::NEG_INFINITY;
-        turns.extend(merges.iter().zip(0..).map(|(merge, at)| {
-            greatest = greatest.max(merge.height);
-            (Height(greatest), cluster, at)
-        }));
-    }
+    let of_clusters = inner.par_iter().enumerate();
+    turns.par_extend(of_clusters.flat_map_iter(of_cluster));
     turns.par_sort_unstable();
-    let turns = turns.iter().map(|&(_, cluster, at)| (cluster, at));
-    memory::collected(memory::OBSERVATIONS, turns)
+    let turns = turns.par_iter().map(|&(_, cluster, at)| (cluster, at));
+    memory::collected_on_threads(memory::OBSERVATIONS, turns)
 }
 
 #[cfg(test)]
@@ -273,7 +278,7 @@ mod tests {
         let columns = x.view().reversed_axes().as_standard_layout().into_owned();
         let tree = |input: Input, labels: Option<&[u32]>| {
             let partition = labels.and_then(|labels| AprioriPartition::new(labels).unwrap());
-            let mut clusterer = Clusterer::new(input, partition, &OPTIONS, &cpu).unwrap();
+            let clusterer = Clusterer::new(input, partition, &OPTIONS, &cpu).unwrap();
             clusterer.run(&cpu, &Monitor::default()).unwrap()
         };
         for labels in [None, Some(&labels[..])] {

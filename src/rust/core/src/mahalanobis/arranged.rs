@@ -7,7 +7,6 @@ use ndarray::ArrayView2;
 use super::partition::AprioriPartition;
 use crate::cpu::Cpu;
 use crate::error::Result;
-use crate::memory;
 use crate::observations::Observations;
 
 /// Observations in the order of the data.
@@ -60,30 +59,5 @@ impl<'a> Arranged<'a> {
             (Input::Observations(x), Some(order)) => x.take_rows(order).map(Cow::Owned),
         })?;
         Ok(Self { x, partition })
-    }
-
-    /// The observation in a row.
-    pub fn observation(&self, row: usize) -> u32 {
-        match &self.partition {
-            Some(partition) => partition.order()[row],
-            None => row as u32,
-        }
-    }
-
-    /// The row of each observation; observations are numbered from 1.
-    ///
-    /// # Errors
-    /// `Error::Memory` if there is not enough memory.
-    pub fn rows_of(&self, observations: &[i32]) -> Result<Vec<u32>> {
-        const ROWS: &str = "looking up observations needs";
-        let indices = observations.iter().map(|&id| id as usize - 1);
-        let Some(partition) = &self.partition else {
-            return memory::collected(ROWS, indices.map(|i| i as u32));
-        };
-        let mut rows = memory::zeros::<u32>(ROWS, partition.order().len())?;
-        for (row, &observation) in (0..).zip(partition.order()) {
-            rows[observation as usize] = row;
-        }
-        memory::collected(ROWS, indices.map(|i| rows[i]))
     }
 }

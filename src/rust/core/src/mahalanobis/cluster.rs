@@ -10,12 +10,14 @@ use super::options::Options;
 use super::partition::AprioriPartition;
 use super::singular::{self, SingularMerges};
 use crate::cpu::Cpu;
-use crate::dendrogram::Dendrogram;
 use crate::error::{Error, Result};
 use crate::magnitude::check_magnitude;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
+
+/// What a tree and its counts require.
+const ALL_KNOWN: &str = "all merges are known";
 
 /// Clusters the rows of `x`.
 ///
@@ -36,7 +38,7 @@ pub fn cluster(
 ) -> Result<Clustering> {
     check_labels(x.nrows(), apriori.map(<[u32]>::len))?;
     let partition = apriori.map(AprioriPartition::new).transpose()?.flatten();
-    let mut clusterer = Clusterer::new(x, partition, options, device.cpu())?;
+    let clusterer = Clusterer::new(x, partition, options, device.cpu())?;
     clusterer.check_memory()?;
     clusterer.run(device, monitor)
 }
@@ -121,7 +123,7 @@ impl<'a> Clusterer<'a> {
     /// # Errors
     /// As [`Self::merge`] and [`Self::tree`].
     pub fn run(
-        &mut self,
+        mut self,
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<Clustering> {
@@ -200,17 +202,19 @@ impl<'a> Clusterer<'a> {
         work(partition.map_or(n, AprioriPartition::leaves_above))
     }
 
-    /// The tree of all merges, which are not kept.
+    /// The tree of all merges. Copies of the observations are freed first.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory, `Error::Input` if distances overflow.
     ///
     /// # Panics
     /// If not all merges are known.
-    pub fn tree(&mut self, cpu: &Cpu) -> Result<Clustering> {
-        let above = self.above.take().expect("all merges are known");
-        let inner = std::mem::take(&mut self.inner);
-        cpu.install(|| apriori::tree(&self.arranged, inner, &above))
+    pub fn tree(self, cpu: &Cpu) -> Result<Clustering> {
+        let above = self.above.expect(ALL_KNOWN);
+        let Arranged { x, partition } = self.arranged;
+        let n = x.nrows();
+        drop(x);
+        cpu.install(|| apriori::tree(n, partition.as_ref(), self.inner, &above))
     }
 
     /// The merges within the apriori clusters that are clustered. The slots are the indices of the
@@ -219,21 +223,21 @@ impl<'a> Clusterer<'a> {
         self.inner
     }
 
-    /// Counts merges of a tree of these observations that make full-size clusters, and those with a
-    /// singular covariance, by the definition's test of pivots.
+    /// Counts the merges that make full-size clusters, and those with a singular covariance, by the
+    /// definition's test of pivots.
     ///
-    /// Takes about O(n·p²) time on the threads of `cpu`, and about 20 bytes for each observation.
+    /// Takes about O(n·p²) time on the threads of `cpu`, and about 40 bytes for each leaf above the
+    /// apriori clusters.
     ///
     /// # Errors
     /// `Error::Memory` if there is too little memory, and `Error::Interrupt`.
-    pub fn count_singular(
-        &self,
-        tree: &Dendrogram,
-        cpu: &Cpu,
-        monitor: &Monitor,
-    ) -> Result<SingularMerges> {
-        let threshold = self.options.threshold;
-        cpu.install(|| singular::count_singular(&self.arranged, tree, threshold, monitor))
+    ///
+    /// # Panics
+    /// If not all merges are known.
+    pub fn count_singular(&self, cpu: &Cpu, monitor: &Monitor) -> Result<SingularMerges> {
+        let (inner, threshold) = (&self.inner, self.options.threshold);
+        let above = self.above.as_ref().expect(ALL_KNOWN);
+        cpu.install(|| singular::count_singular(&self.arranged, inner, above, threshold, monitor))
     }
 }
 

@@ -59,13 +59,13 @@ impl Agglomerator<'_> {
         if in_blocks.is_empty() {
             return merge_others();
         }
-        // The CPU's threads gather the observations first, before they merge other problems.
-        let gathered = of_numbers(&in_blocks);
-        let gathered = InBlocks::new(self.devices, &gathered, self.cpu)?;
+        // The CPU's threads copy the observations first, before they merge other problems.
+        let begun = of_numbers(&in_blocks);
+        let begun = InBlocks::begin(self.devices, &begun, self.cpu, monitor)?;
         merges_of_two_parts(
             Part {
                 numbers: &in_blocks,
-                merges: || gathered.merges(monitor),
+                merges: || begun.merges(monitor),
             },
             Part {
                 numbers: &others,

@@ -20,24 +20,25 @@ pub struct InBlocks<'a> {
 }
 
 impl<'a> InBlocks<'a> {
-    /// Divides the problems so that every device has about the same work, and gathers their
-    /// observations on the threads of `cpu`.
+    /// Divides the problems so that every device has about the same work, and begins with them. The
+    /// threads of `cpu` copy their observations.
     ///
     /// # Errors
-    /// As [`BlockProblems::new`].
-    pub fn new(
+    /// As [`BlockProblems::begin`].
+    pub fn begin(
         devices: &[Arc<Device>],
         problems: &[&'a Problem<'a>],
         cpu: &'a Cpu,
+        monitor: &Monitor,
     ) -> Result<Self> {
         let shares = shares(problems, devices.len());
-        let gathered = devices.iter().zip(shares).map(|(device, share)| {
+        let begun = devices.iter().zip(shares).map(|(device, share)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
-            let blocks = BlockProblems::new(device, mine, cpu)?;
+            let blocks = BlockProblems::begin(device, mine, cpu, monitor)?;
             Ok((share, blocks))
         });
         Ok(Self {
-            shares: gathered.collect::<Result<_>>()?,
+            shares: begun.collect::<Result<_>>()?,
             count: problems.len(),
         })
     }
@@ -45,11 +46,11 @@ impl<'a> InBlocks<'a> {
     /// The merges of each problem, made on all devices at the same time.
     ///
     /// # Errors
-    /// As [`BlockProblems::merge`].
+    /// As [`BlockProblems::merges`].
     pub fn merges(self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let (shares, blocks): (Vec<_>, Vec<_>) = self.shares.into_iter().unzip();
         let found: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
-            let start = |mine: BlockProblems<'a>| scope.spawn(move || mine.merge(monitor));
+            let start = |mine: BlockProblems<'a>| scope.spawn(move || mine.merges(monitor));
             let workers: Vec<_> = blocks.into_iter().map(start).collect();
             workers.into_iter().map(join).collect::<Result<_>>()
         })?;

@@ -9,9 +9,8 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 
-use super::arrays::{bytes_per_observation, Task, MOST_DIMENSIONS};
+use super::arrays::{bytes_per_observation, MOST_DIMENSIONS};
 use super::launch::Launch;
-use super::tasks::gather;
 use crate::device::Device;
 use crate::policy;
 
@@ -44,69 +43,60 @@ pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
     Ok(searches > problem.clusters())
 }
 
-/// Problems that fit ([`fits`]) and have the same options, gathered for a device.
+/// Problems that fit ([`fits`]) and have the same options, on a device.
 pub struct BlockProblems<'a> {
     device: Arc<Device>,
     /// The problems in decreasing order of size, so that no large one is left for the end.
     problems: Vec<&'a Problem<'a>>,
     cpu: &'a Cpu,
-    /// The problems of the first launch.
-    first: Option<Batch>,
-}
-
-/// The problems of one launch: as many as fit in the device's memory.
-struct Batch {
-    problems: usize,
-    tasks: Vec<Task>,
-    x: Vec<f64>,
+    /// The launch for the first problems, which has begun.
+    first: Option<Launch<'a>>,
 }
 
 impl<'a> BlockProblems<'a> {
-    /// Gathers the observations of as many problems as fit in the device's memory, on the threads
-    /// of `cpu`. The largest problems come first.
+    /// Begins with as many problems as fit in the device's memory; the threads of `cpu` copy their
+    /// observations. The largest problems come first.
     ///
     /// # Errors
-    /// `Error::Memory` if the device has too little memory for even one problem, `Error::Device` if
-    /// it fails.
-    pub fn new(device: &Arc<Device>, problems: Vec<&'a Problem<'a>>, cpu: &'a Cpu) -> Result<Self> {
+    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
+    /// memory for even one problem, `Error::Device` if it fails.
+    pub fn begin(
+        device: &Arc<Device>,
+        problems: Vec<&'a Problem<'a>>,
+        cpu: &'a Cpu,
+        monitor: &Monitor,
+    ) -> Result<Self> {
         let mut new = Self {
             device: device.clone(),
             problems,
             cpu,
             first: None,
         };
-        new.first = new.batch(0)?;
+        new.first = new.launch(0, monitor)?;
         Ok(new)
     }
 
-    /// Gathers the problems of a launch, from index `first` on; `None` if no problems are left.
-    fn batch(&self, first: usize) -> Result<Option<Batch>> {
+    /// Begins a launch for problems from index `first` on; `None` if no problems are left.
+    fn launch(&self, first: usize, monitor: &Monitor) -> Result<Option<Launch<'a>>> {
         let rest = &self.problems[first..];
         if rest.is_empty() {
             return Ok(None);
         }
         let count = as_many_as_fit(&self.device, rest)?;
-        let (tasks, x) = self.cpu.install(|| gather(&rest[..count]));
-        Ok(Some(Batch {
-            problems: count,
-            tasks,
-            x,
-        }))
+        let problems = rest[..count].to_vec();
+        Launch::begin(&self.device, problems, self.cpu, monitor).map(Some)
     }
 
     /// The merges of each problem.
     ///
     /// # Errors
-    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
-    /// memory for even one problem, `Error::Device` if it fails.
-    pub fn merge(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+    /// As [`Self::begin`].
+    pub fn merges(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let mut merges = Vec::with_capacity(self.problems.len());
         let mut next = self.first.take();
-        while let Some(batch) = next {
-            let problems = &self.problems[merges.len()..][..batch.problems];
-            let launch = Launch::new(&self.device, problems)?;
-            merges.extend(launch.run(problems, &batch.tasks, &batch.x, monitor)?);
-            next = self.batch(merges.len())?;
+        while let Some(launch) = next {
+            merges.extend(launch.merges(monitor)?);
+            next = self.launch(merges.len(), monitor)?;
         }
         Ok(merges)
     }

@@ -8,9 +8,10 @@ use libloading::{Library, Symbol};
 use pulp::Scalar;
 
 use super::arrays::{
-    banded_len, doubles, place_in_bands, Arrays, Partner, Task, PARTNERS, SHAPE_SCALARS, WORDS,
+    banded_len, doubles, place_in_bands, Arrays, Partner, Task, MOST_IN_REGISTERS, PARTNERS,
+    SHAPE_SCALARS, WORDS,
 };
-use super::tasks::gather;
+use super::tasks::{copy_observations, tasks};
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
 use gmhclust_core::mahalanobis::geometric_mean::geometric_mean;
@@ -473,8 +474,13 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     type Function = unsafe extern "C" fn(*const Arrays, u32, bool, u32, bool);
     let options = problems[0].options;
     let p = problems[0].x.ncols();
-    let (tasks, x) = gather(problems);
+    let tasks = tasks(problems);
     let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
+    let mut x = vec![0.0; observations * p + MOST_IN_REGISTERS];
+    // In two parts, as a sender may ask for them.
+    let (first, others) = x[..observations * p].split_at_mut(observations / 3 * p);
+    copy_observations(problems, &tasks, 0, first);
+    copy_observations(problems, &tasks, observations / 3, others);
     // A block must write before it reads: the initial values are NaN.
     let all_doubles = doubles(p).map(|length| vec![Cell::new(f64::NAN); length * observations]);
     let all_words = WORDS.map(|length| vec![Cell::new(u32::MAX - 1); length * observations]);

@@ -4,19 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUresult};
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
+use cudarc::driver::{
+    CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
+};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::Merge;
+use gmhclust_core::{Cpu, Merge};
 
 use super::arrays::{
     doubles, shared_bytes, Arrays, Doubles, Partner, Task, Words, MOST_IN_REGISTERS, PARTNERS,
     THREADS, WORDS,
 };
+use super::tasks::{copy_observations, tasks};
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
+use crate::sender::Sender;
 
 /// Time between two polls of the device's progress: short compared with a launch, long compared
 /// with a poll.
@@ -128,91 +132,109 @@ impl Memory {
     }
 }
 
-/// One launch, and the device memory that it works in.
-pub struct Launch {
+/// A launch that has begun, and the device memory that it works in.
+pub struct Launch<'a> {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
-    arrays: Arrays,
-    /// Bytes of shared memory of a block.
-    shared: usize,
+    /// They have the same options and number of dimensions.
+    problems: Vec<&'a Problem<'a>>,
+    tasks: Vec<Task>,
     memory: Memory,
 }
 
-impl Launch {
-    /// A launch for these problems, which must have the same options and number of dimensions.
+impl<'a> Launch<'a> {
+    /// Begins a launch for these problems, which must have the same options and number of
+    /// dimensions. The threads of `cpu` copy their observations.
     ///
     /// # Errors
-    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
-    pub fn new(device: &Arc<Device>, problems: &[&Problem<'_>]) -> Result<Self> {
+    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
+    /// memory, `Error::Device` if it fails.
+    pub fn begin(
+        device: &Arc<Device>,
+        problems: Vec<&'a Problem<'a>>,
+        cpu: &Cpu,
+        monitor: &Monitor,
+    ) -> Result<Self> {
         let observations: usize = problems.iter().map(|p| p.clusters()).sum();
         let p = problems[0].x.ncols();
-        let make = || -> DriverResult<Self> {
+        let tasks = cpu.install(|| tasks(&problems));
+        let allocate = || {
             let stream = device.context.new_stream()?;
             let memory = Memory::new(&device.context, &stream, problems.len(), observations, p)?;
-            Ok(Self {
-                device: device.clone(),
-                arrays: memory.arrays(&stream, problems)?,
-                shared: shared_bytes(p, in_registers(p)),
-                memory,
-                stream,
-            })
+            // The copies are on other streams.
+            stream.synchronize()?;
+            Ok((stream, memory))
         };
-        make().map_err(|error| device.error("making room for apriori clusters", &error))
+        let allocated: DriverResult<_> = allocate();
+        let (stream, memory) =
+            allocated.map_err(|error| device.error("making room for apriori clusters", &error))?;
+        let mut launch = Self {
+            device: device.clone(),
+            stream,
+            problems,
+            tasks,
+            memory,
+        };
+        let mut sender = Sender::of_many(device, observations * p)?;
+        let (problems, tasks) = (&launch.problems, &launch.tasks);
+        let copy = |at, rows: &mut [f64]| copy_observations(problems, tasks, at / p, rows);
+        let places = 0..observations * p;
+        sender.send_made(&mut launch.memory.x, places, p, copy, cpu, monitor)?;
+        sender.finish()?;
+        let started = launch.start(observations);
+        started.map_err(|error| launch.error(&error))?;
+        Ok(launch)
     }
 
-    /// Runs the kernel; returns the merges of each problem.
+    /// Waits for the end of the kernel; returns the merges of each problem.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Device` when the device fails.
-    pub fn run(
-        mut self,
-        problems: &[&Problem<'_>],
-        tasks: &[Task],
-        x: &[f64],
-        monitor: &Monitor,
-    ) -> Result<Vec<Vec<Merge>>> {
-        let ended = self
-            .start(problems, tasks, x)
-            .and_then(|()| self.watch(problems, monitor));
-        // The host's vectors must outlive their copies, and the device's memory the kernel.
-        let ended = ended.and(self.stream.synchronize());
-        ended.map_err(|error| self.device.error("clustering apriori clusters", &error))?;
+    pub fn merges(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let ended = self.watch(monitor).and(self.stream.synchronize());
+        ended.map_err(|error| self.error(&error))?;
         monitor.check()?;
-        self.merges(problems)
+        self.fetch()
     }
 
-    fn start(&mut self, problems: &[&Problem<'_>], tasks: &[Task], x: &[f64]) -> DriverResult<()> {
-        let registers = in_registers(problems[0].x.ncols());
-        let module = module(registers, problems[0].options.distance);
+    fn error(&self, error: &DriverError) -> Error {
+        self.device.error("clustering apriori clusters", error)
+    }
+
+    fn start(&mut self, observations: usize) -> DriverResult<()> {
+        let p = self.problems[0].x.ncols();
+        let registers = in_registers(p);
+        let module = module(registers, self.problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
-        self.stream.memcpy_htod(tasks, &mut self.memory.tasks)?;
-        self.stream.memcpy_htod(x, &mut self.memory.x)?;
+        let shared = shared_bytes(p, registers);
+        let (stream, memory) = (&self.stream, &mut self.memory);
+        stream.memcpy_htod(&self.tasks, &mut memory.tasks)?;
+        // The kernel may read beyond the last observation.
+        let mut behind = memory.x.slice_mut(observations * p..);
+        stream.memset_zeros(&mut behind)?;
+        let arrays = memory.arrays(stream, &self.problems)?;
         let resident =
-            kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, self.shared, None)?;
+            kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, shared, None)?;
         let blocks = resident * self.device.multiprocessors()?;
         let config = LaunchConfig {
-            grid_dim: (blocks.clamp(1, tasks.len() as u32), 1, 1),
+            grid_dim: (blocks.clamp(1, self.tasks.len() as u32), 1, 1),
             block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: self.shared as u32,
+            shared_mem_bytes: shared as u32,
         };
-        // SAFETY: the argument is as declared in agglomerate.cu, and all it names lives in `self`.
+        // SAFETY: the argument is as declared in agglomerate.cu, and all it names lives in `self`,
+        // which waits for the kernel before it is dropped.
         unsafe {
-            self.stream
-                .launch_builder(&kernel)
-                .arg(&self.arrays)
-                .launch(config)?;
+            stream.launch_builder(&kernel).arg(&arrays).launch(config)?;
         }
         Ok(())
     }
 
     /// Waits for the end of the kernel. Meanwhile reports progress to the monitor, and an interrupt
     /// to the device.
-    fn watch(&mut self, problems: &[&Problem<'_>], monitor: &Monitor) -> DriverResult<()> {
-        let work: u64 = problems
-            .iter()
-            .map(|p| agglomerate::work(p.clusters()))
-            .sum();
-        let merges: u64 = problems.iter().map(|p| p.clusters() as u64 - 1).sum();
+    fn watch(&mut self, monitor: &Monitor) -> DriverResult<()> {
+        let sizes = || self.problems.iter().map(|problem| problem.clusters());
+        let work: u64 = sizes().map(agglomerate::work).sum();
+        let merges: u64 = sizes().map(|size| size as u64 - 1).sum();
         let watch = self.memory.watch.as_ptr();
         let mut reported = 0;
         loop {
@@ -240,7 +262,7 @@ impl Launch {
         }
     }
 
-    fn merges(&self, problems: &[&Problem<'_>]) -> Result<Vec<Vec<Merge>>> {
+    fn fetch(&self) -> Result<Vec<Vec<Merge>>> {
         let fetch = || -> DriverResult<_> {
             Ok((
                 self.stream.clone_dtoh(&self.memory.lower)?,
@@ -255,11 +277,12 @@ impl Launch {
             return Err(Error::Device(format!(
                 "{} of {} apriori clusters could not be clustered on the device",
                 counters[1],
-                problems.len()
+                self.problems.len()
             )));
         }
         let mut first = 0;
-        Ok(problems
+        Ok(self
+            .problems
             .iter()
             .map(|problem| {
                 let merge = |at: usize| Merge {
@@ -272,5 +295,15 @@ impl Launch {
                 merges
             })
             .collect())
+    }
+}
+
+impl Drop for Launch<'_> {
+    /// The kernel works in this memory: it must have ended.
+    fn drop(&mut self) {
+        // SAFETY: an aligned word, alive as long as `self`; the device only reads it, hence volatile.
+        unsafe { self.memory.watch.as_ptr().add(1).write_volatile(1) };
+        // A device that failed has nothing in progress.
+        let _ = self.stream.synchronize();
     }
 }

@@ -4,11 +4,10 @@ use gmhclust_core::mahalanobis::{distance, Problem};
 use gmhclust_core::matrix::RowSlices;
 use rayon::prelude::*;
 
-use super::arrays::{Task, MOST_IN_REGISTERS};
+use super::arrays::Task;
 
-/// The tasks, and the observations of all tasks one after the other, with zeros behind them.
-pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
-    let p = problems[0].x.ncols();
+/// The tasks of problems whose observations follow one another.
+pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
     let mut first = 0;
     let firsts: Vec<u64> = problems
         .iter()
@@ -18,7 +17,7 @@ pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
             at
         })
         .collect();
-    let tasks = problems
+    problems
         .par_iter()
         .zip(&firsts)
         .map(|(problem, &first)| Task {
@@ -27,19 +26,24 @@ pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
             observations: problem.clusters() as u32,
             log2_terms: distance::log2_ceil(problem.members.len()),
         })
-        .collect();
-    let mut x = vec![0.0; first as usize * p + MOST_IN_REGISTERS];
-    let mut rest = &mut x[..];
-    let mut parts = Vec::with_capacity(problems.len());
-    for problem in problems {
-        let (part, others) = rest.split_at_mut(problem.clusters() * p);
-        parts.push(part);
-        rest = others;
-    }
-    problems.par_iter().zip(parts).for_each(|(problem, part)| {
-        for (&member, row) in problem.members.iter().zip(part.chunks_mut(p)) {
-            row.copy_from_slice(problem.x.row_slice(member as usize));
-        }
+        .collect()
+}
+
+/// Writes observations to `rows`, from the given one on, counted over all problems.
+pub fn copy_observations(
+    problems: &[&Problem<'_>],
+    tasks: &[Task],
+    first: usize,
+    rows: &mut [f64],
+) {
+    let p = problems[0].x.ncols();
+    let of_first = tasks.partition_point(|task| task.first <= first as u64) - 1;
+    let before = first - tasks[of_first].first as usize;
+    let observations = problems[of_first..].iter().flat_map(|problem| {
+        let members = problem.members.iter();
+        members.map(|&member| problem.x.row_slice(member as usize))
     });
-    (tasks, x)
+    for (row, observation) in rows.chunks_exact_mut(p).zip(observations.skip(before)) {
+        row.copy_from_slice(observation);
+    }
 }

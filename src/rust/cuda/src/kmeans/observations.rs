@@ -15,14 +15,6 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::observations::Observations;
 use gmhclust_core::Cpu;
 
-/// Bounds on the number of values that the host prepares for a device at a time: 2 to 8 MB. If
-/// larger, making the buffers takes longer, 0.4 ms per MB; if smaller, threads wait for each other
-/// more often.
-const SENT: [usize; 2] = [1 << 18, 1 << 20];
-
-/// Number of times that the host prepares values, within these bounds.
-const TIMES: usize = 64;
-
 /// Observations on a device.
 pub struct DeviceObservations<'a> {
     pub device: &'a Device,
@@ -52,9 +44,7 @@ impl<'a> DeviceObservations<'a> {
         };
         let (stream, mut values) =
             allocated().map_err(|error| device.error("copying observations", &error))?;
-        let len = x.values().len();
-        let at_a_time = (len / TIMES).clamp(SENT[0], SENT[1]).min(len);
-        let mut sender = Sender::new(device, at_a_time)?;
+        let mut sender = Sender::of_many(device, x.values().len())?;
         sender.send(&mut values, 0, x.values(), cpu, monitor)?;
         sender.finish()?;
         Ok(Self {

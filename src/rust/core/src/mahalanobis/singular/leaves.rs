@@ -1,107 +1,155 @@
-//! The rows below each merge of a tree.
+//! The rows below each merge of a sequence of merges.
 
-use crate::dendrogram::Dendrogram;
+use std::ops::Range;
+
 use crate::error::Result;
-use crate::mahalanobis::arranged::Arranged;
 use crate::memory;
+use crate::merge::Merge;
 
 /// The start of memory errors: what needs the memory.
 pub const CHECK: &str = "the check of the covariances needs";
 
-/// Branches have at most this share of the leaves, or a few: enough of them for many threads.
+/// Branches have at most this share of the rows, or a few: enough of them for many threads.
 const SHARE_OF_BRANCH: usize = 512;
-const FEW_LEAVES: usize = 16;
+const FEW_ROWS: usize = 16;
 
-/// The leaves below each merge, as a range of the tree's leaf order, in which the leaves of the
-/// first part of a merge come before those of the second.
-pub struct Leaves<'a> {
-    tree: &'a Dendrogram,
-    /// The row of each leaf, in the leaf order.
+/// A merge, from 1, or a leaf: -1 for that of slot 0, -2 for that of slot 1, and so on.
+pub type Node = i32;
+
+/// The tree of a sequence of merges, and the rows below each merge as a range of `rows`, in which
+/// the rows of the first part of a merge come before those of the second.
+pub struct Leaves {
+    /// By merge, its two parts.
+    parts: Vec<[Node; 2]>,
     rows: Vec<u32>,
-    /// By merge, the index in the leaf order of its first leaf.
-    starts: Vec<u32>,
-    pub sizes: Vec<u32>,
+    /// By merge and by leaf, the index in `rows` of the first of its rows, and their number.
+    merges: Vec<(u32, u32)>,
+    leaves: Vec<(u32, u32)>,
 }
 
-impl<'a> Leaves<'a> {
-    pub fn new(arranged: &Arranged<'_>, tree: &'a Dendrogram) -> Result<Self> {
-        let merges = tree.merge.len();
-        let mut sizes: Vec<u32> = memory::room(CHECK, merges)?;
-        let size = |sizes: &[u32], id: i32| if id < 0 { 1 } else { sizes[id as usize - 1] };
-        for &[a, b] in &tree.merge {
-            sizes.push(size(&sizes, a) + size(&sizes, b));
+impl Leaves {
+    /// The tree of merges that make one cluster of all slots. `rows_of` are the rows of each slot.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn new(merges: &[Merge], rows_of: impl Fn(usize) -> Range<u32>) -> Result<Self> {
+        let slots = 0..merges.len() + 1;
+        let leaves = slots.clone().map(|slot| (0, rows_of(slot).len() as u32));
+        let mut found = Self {
+            parts: memory::room(CHECK, merges.len())?,
+            rows: Vec::new(),
+            merges: memory::room(CHECK, merges.len())?,
+            leaves: memory::collected(CHECK, leaves)?,
+        };
+        let mut nodes = memory::collected(CHECK, slots.clone().map(|slot| -(slot as i32) - 1))?;
+        for (merge, number) in merges.iter().zip(1..) {
+            let parts = [merge.lower, merge.higher].map(|slot| nodes[slot as usize]);
+            nodes[merge.lower as usize] = number;
+            let size = parts.iter().map(|&part| found.size(part)).sum();
+            found.parts.push(parts);
+            found.merges.push((0, size));
         }
-        let mut starts = memory::filled(CHECK, merges, 0u32)?;
-        for (merge, &[a, b]) in tree.merge.iter().enumerate().rev() {
-            let start = starts[merge];
-            for (id, start) in [(a, start), (b, start + size(&sizes, a))] {
-                if id > 0 {
-                    starts[id as usize - 1] = start;
-                }
+        for merge in (0..merges.len()).rev() {
+            let mut start = found.merges[merge].0;
+            for part in found.parts[merge] {
+                let (start_of_part, size) = found.place_mut(part);
+                *start_of_part = start;
+                start += *size;
             }
         }
-        Ok(Self {
-            tree,
-            rows: arranged.rows_of(&tree.order)?,
-            starts,
-            sizes,
-        })
+        let count: usize = found.leaves.iter().map(|&(_, size)| size as usize).sum();
+        let mut rows = memory::zeros(CHECK, count)?;
+        for (slot, &(start, size)) in found.leaves.iter().enumerate() {
+            let places = &mut rows[start as usize..][..size as usize];
+            places
+                .iter_mut()
+                .zip(rows_of(slot))
+                .for_each(|(place, row)| *place = row);
+        }
+        found.rows = rows;
+        Ok(found)
     }
 
-    /// Most leaves of a branch.
+    fn place_mut(&mut self, node: Node) -> &mut (u32, u32) {
+        match usize::try_from(node) {
+            Ok(merge) => &mut self.merges[merge - 1],
+            Err(_) => &mut self.leaves[node.unsigned_abs() as usize - 1],
+        }
+    }
+
+    fn place(&self, node: Node) -> (u32, u32) {
+        match usize::try_from(node) {
+            Ok(merge) => self.merges[merge - 1],
+            Err(_) => self.leaves[node.unsigned_abs() as usize - 1],
+        }
+    }
+
+    /// Number of rows below a node.
+    pub fn size(&self, node: Node) -> u32 {
+        self.place(node).1
+    }
+
+    /// All merges, in their order.
+    pub fn all(&self) -> Range<Node> {
+        1..self.parts.len() as Node + 1
+    }
+
+    /// The merge of all rows; the only leaf if there are no merges.
+    pub fn root(&self) -> Node {
+        match self.parts.len() {
+            0 => -1,
+            merges => merges as Node,
+        }
+    }
+
+    /// The two parts of a merge.
+    pub fn parts(&self, merge: Node) -> [Node; 2] {
+        self.parts[merge as usize - 1]
+    }
+
+    /// The rows below a node.
+    pub fn of(&self, node: Node) -> &[u32] {
+        let (start, size) = self.place(node);
+        &self.rows[start as usize..][..size as usize]
+    }
+
+    /// Most rows of a branch.
     fn most_in_branch(&self) -> usize {
-        (self.rows.len() / SHARE_OF_BRANCH).max(FEW_LEAVES)
+        (self.rows.len() / SHARE_OF_BRANCH).max(FEW_ROWS)
     }
 
-    /// The merges of each branch, in their order: a branch is a cluster of few leaves whose parent
+    fn is_in_branch(&self, merge: Node) -> bool {
+        self.size(merge) as usize <= self.most_in_branch()
+    }
+
+    /// The merges of each branch, in their order: a branch is a cluster of few rows whose parent
     /// has more.
-    pub fn branches(&self) -> Result<Vec<Vec<u32>>> {
-        let most = self.most_in_branch();
-        let is_small = |merge: usize| self.sizes[merge] as usize <= most;
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn branches(&self) -> Result<Vec<Vec<Node>>> {
         // By merge, its branch, once it is known.
-        let mut of_merge = memory::filled(CHECK, self.sizes.len(), u32::MAX)?;
-        let mut branches: Vec<Vec<u32>> = Vec::new();
-        for merge in (0..self.sizes.len()).rev().filter(|&merge| is_small(merge)) {
-            if of_merge[merge] == u32::MAX {
-                of_merge[merge] = branches.len() as u32;
-                branches.push(memory::room(CHECK, self.sizes[merge] as usize - 1)?);
+        let mut of_merge = memory::filled(CHECK, self.parts.len(), u32::MAX)?;
+        let mut branches: Vec<Vec<Node>> = Vec::new();
+        for merge in self.all().rev().filter(|&merge| self.is_in_branch(merge)) {
+            let branch = &mut of_merge[merge as usize - 1];
+            if *branch == u32::MAX {
+                *branch = branches.len() as u32;
+                branches.push(memory::room(CHECK, self.size(merge) as usize - 1)?);
             }
-            for part in self.parts(merge) {
-                of_merge[part] = of_merge[merge];
+            let branch = *branch;
+            for part in self.parts(merge).into_iter().filter(|&part| part > 0) {
+                of_merge[part as usize - 1] = branch;
             }
         }
-        for merge in (0..self.sizes.len()).filter(|&merge| is_small(merge)) {
-            branches[of_merge[merge] as usize].push(merge as u32);
+        for merge in self.all().filter(|&merge| self.is_in_branch(merge)) {
+            branches[of_merge[merge as usize - 1] as usize].push(merge);
         }
         Ok(branches)
     }
 
     /// The merges that are in no branch, in their order.
-    pub fn above_branches(&self) -> impl Iterator<Item = usize> + '_ {
-        let most = self.most_in_branch();
-        (0..self.sizes.len()).filter(move |&merge| self.sizes[merge] as usize > most)
-    }
-
-    /// The merges that made the two parts of a merge; a part that is a single observation has no
-    /// merge.
-    pub fn parts(&self, merge: usize) -> impl Iterator<Item = usize> + '_ {
-        let row = self.tree.merge[merge].iter();
-        row.filter(|&&id| id > 0).map(|&id| id as usize - 1)
-    }
-
-    /// The rows below a merge.
-    pub fn of(&self, merge: usize) -> &[u32] {
-        &self.rows[self.starts[merge] as usize..][..self.sizes[merge] as usize]
-    }
-
-    /// The rows below a merge that are not below the merge of its `part`.
-    pub fn of_others(&self, merge: usize, part: usize) -> &[u32] {
-        let all = self.of(merge);
-        let of_part = self.sizes[part] as usize;
-        if self.starts[part] == self.starts[merge] {
-            &all[of_part..]
-        } else {
-            &all[..all.len() - of_part]
-        }
+    pub fn above_branches(&self) -> impl Iterator<Item = Node> + '_ {
+        self.all().filter(|&merge| !self.is_in_branch(merge))
     }
 }
