@@ -230,7 +230,7 @@ pub fn joins_own(merge: &[[i32; 2]], of_leaves: &[i32], of_merges: &[i32]) -> bo
 }
 
 /// A merge height as the key of a priority queue; never NaN.
-#[derive(PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Height(pub f64);
 
 impl Eq for Height {}

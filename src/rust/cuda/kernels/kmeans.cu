@@ -2,12 +2,13 @@
 // order, whoever computes it.
 //
 // Observations and centers lie row after row. An iteration compares observations with all centers
-// in half precision (kmeans_candidates.cuh) or in single precision (kmeans_screen.cuh), decides in
-// double precision what that leaves open (kmeans_exact.cuh), and moves the centers
-// (kmeans_update.cuh).
+// in half precision (kmeans_candidates.cuh) or in single precision (kmeans_screen.cuh), or with the
+// centers near their own (kmeans_near.cuh), decides in double precision what that leaves open
+// (kmeans_exact.cuh), and moves the centers (kmeans_update.cuh).
 
 #include "kmeans_candidates.cuh"
 #include "kmeans_draw.cuh"
 #include "kmeans_exact.cuh"
+#include "kmeans_near.cuh"
 #include "kmeans_screen.cuh"
 #include "kmeans_update.cuh"

@@ -37,6 +37,13 @@
 #define CENTERS (ACROSS * CENTERS_EACH)
 #define ROWS (DOWN * ROWS_EACH)
 
+// Threads of the kernels of kmeans_near.cuh, bins of the centers near a cluster, the most columns,
+// and centers in shared memory at a time.
+#define NEAR_THREADS 128
+#define NEAR_BINS 256
+#define NEAR_COLUMNS 32
+#define NEAR_TOGETHER 32
+
 // Values of a digit of cluster numbers, and its bits.
 #define DIGIT_BITS 8
 #define DIGITS (1 << DIGIT_BITS)
@@ -135,6 +142,17 @@ struct Candidates {
 
   // Between the centers' rows.
   __device__ uint step() const { return width / 2 + SCALARS; }
+};
+
+// The comparison of members with the centers near their own.
+struct Near {
+  const uint *numbers; // the observations, sorted by cluster
+  const uint *starts;  // of the clusters' members, and the end
+  uint *centers;       // `room` for each cluster: centers near its own, bin after bin
+  uint *ends;          // of the bins of each cluster; NONE for bins without room
+  double *scales;      // of the clusters: bins by distance
+  ulong *counts;       // of all members: comparisons, and members beyond the listed bins
+  uint room;
 };
 
 // A stable sort of observations by cluster, one digit of its number after the other.

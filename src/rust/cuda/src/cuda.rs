@@ -244,6 +244,10 @@ impl KMeansDevice for Cuda {
             devices: &devices,
             grouped_from: self.handover.kmeans_grouped_centers,
             in_halves: centers * columns >= self.handover.kmeans_half_coordinates,
+            near: kmeans::NearPolicy {
+                centers: self.handover.kmeans_near_centers,
+                share: self.handover.kmeans_near_share,
+            },
             cpu: &self.cpu,
         };
         kmeans::kmeans(on, x, start, iterations, frame, monitor)

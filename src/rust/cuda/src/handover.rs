@@ -27,4 +27,8 @@ pub struct Handover {
     pub kmeans_half_coordinates: usize,
     /// As [`policy::KMEANS_GROUPED_CENTERS`].
     pub kmeans_grouped_centers: usize,
+    /// As [`policy::KMEANS_NEAR_CENTERS`].
+    pub kmeans_near_centers: usize,
+    /// As [`policy::KMEANS_NEAR_SHARE`]; with 0, near centers are compared however many they are.
+    pub kmeans_near_share: usize,
 }

@@ -17,6 +17,7 @@ mod groups;
 mod iterate;
 mod launch;
 mod lloyd;
+mod near;
 mod observations;
 mod seeding;
 mod sharing;
@@ -24,9 +25,11 @@ mod update;
 
 use std::sync::Arc;
 
-use self::assign::Precision;
+use self::assign::Comparison;
 use self::draw::Draws;
+use self::iterate::FirstCenters;
 use self::launch::{BINS, SORTED, TILE};
+pub use self::near::NearPolicy;
 use self::observations::DeviceObservations;
 use self::sharing::on_each;
 use crate::device::Device;
@@ -79,6 +82,8 @@ pub struct KMeansOn<'a> {
     pub in_halves: bool,
     /// Number of centers from which on draws use groups of observations.
     pub grouped_from: usize,
+    /// When observations are compared with the centers near their own only.
+    pub near: NearPolicy,
     /// The threads that copy the observations.
     pub cpu: &'a Cpu,
 }
@@ -113,16 +118,20 @@ pub fn kmeans(
         Ok((observations, drawn))
     })?;
     let (observations, mut drawn): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
-    let centers = match (start, drawn[0].take()) {
+    let first = match (start, drawn[0].take()) {
         (_, Some(drawn)) => drawn,
-        (Start::Centers(given), None) => matrix::stacked(&[given], x.ncols())?,
+        (Start::Centers(given), None) => FirstCenters {
+            centers: matrix::stacked(&[given], x.ncols())?,
+            nearest: None,
+        },
         (Start::Draws(_), None) => unreachable!("the first device has drawn"),
     };
-    let precision = Precision {
+    let comparison = Comparison {
         frame,
         in_halves: on.in_halves,
+        near: on.near,
     };
-    iterate::iterate(observations, precision, centers, iterations, monitor)
+    iterate::iterate(observations, comparison, first, iterations, monitor)
 }
 
 #[cfg(test)]
@@ -130,6 +139,7 @@ mod tests {
     use super::candidates::Candidates;
     use super::launch::*;
     use super::lloyd::Lloyd;
+    use super::near::Near;
     use super::seeding::{Groups, Seeding};
     use super::update::{Members, Sort};
     use crate::arguments::{check, constants};
@@ -151,6 +161,9 @@ mod tests {
             DIGITS,
             SORTED,
             SCAN_THREADS,
+            NEAR_THREADS,
+            NEAR_BINS,
+            NEAR_COLUMNS,
             NONE,
             CHUNK
         ];
@@ -158,6 +171,7 @@ mod tests {
             Seeding::layout(),
             Groups::layout(),
             Lloyd::layout(),
+            Near::layout(),
             Candidates::layout(),
             Sort::layout(),
             Members::layout(),

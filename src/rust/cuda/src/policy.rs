@@ -162,6 +162,8 @@ pub struct BlockCosts {
     pub alone: f64,
     /// Time of all blocks of a GPU together, for each square of the size of an apriori cluster.
     pub together: f64,
+    /// Time of all blocks of a GPU together, for each merge of an apriori cluster.
+    pub merge_together: f64,
     /// Time for each merge of an apriori cluster that all blocks of a GPU together merge as a tree,
     /// beside others.
     pub merge_in_tree: f64,
@@ -172,17 +174,18 @@ pub struct BlockCosts {
 /// - Counts: see [`BlockCosts`].
 /// - Run: not measured in the tree. On an H200 with 16 cores, an apriori cluster of 10,000 x 14
 ///   cells took a CPU thread 1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one
-///   of 400 trees 18 ms.
+///   of 400 trees 18 ms; on an H100, 50,000 blocks of 2,000 x 14 took 31 s together.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 2.5,
-    together: 0.005,
+    together: 0.003,
+    merge_together: 22.0,
     merge_in_tree: 165.0,
 };
 
-/// Largest share of the time that is left for which thread blocks leave more apriori clusters to
-/// trees and to the CPU.
+/// Largest share of the time that is left for which thread blocks leave apriori clusters to trees
+/// and to the CPU.
 ///
 /// - Counts: shares of the time without it, by [`BLOCK_COSTS`].
 /// - Run: not measured in the tree.
@@ -198,6 +201,7 @@ pub const WORTH_LEAVING: f64 = 0.95;
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 3.4,
     together: 0.012,
+    merge_together: 0.0,
     merge_in_tree: 130.0,
 };
 
@@ -331,6 +335,25 @@ pub const KMEANS_FEW_OPEN: usize = 1 << 11;
 /// - If wrong: too low, groups are wide and most are looked at; too high, draws look at all
 ///   observations.
 pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
+
+/// Minimum number of centers for which an iteration of k-means on the GPU compares observations
+/// only with the centers near their own, up to 32 columns.
+///
+/// - Counts: centers.
+/// - Run: not measured in the tree. On an H100, an iteration of 100,000,000 x 14 cells with 50,000
+///   centers took 2.2 s with all centers, and 0.9 s with near ones.
+/// - If wrong: too low, lists of near centers take longer to make than they save; too high, all
+///   centers are compared.
+pub const KMEANS_NEAR_CENTERS: usize = 4_096;
+
+/// Observations are compared only with near centers if these are at most 1 in this number of all
+/// comparisons.
+///
+/// - Counts: comparisons with all centers for each with a near one.
+/// - Run: not measured in the tree: a comparison in double precision takes as long as about 8 in
+///   single or half precision.
+/// - If wrong: the slower of two ways is used.
+pub const KMEANS_NEAR_SHARE: usize = 8;
 
 /// Minimum size of a linkage whose dissimilarity matrix is on the GPU.
 ///

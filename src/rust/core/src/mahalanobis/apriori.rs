@@ -192,24 +192,72 @@ fn interleave(
     memory::collected_on_threads(memory::OBSERVATIONS, labels)
 }
 
+/// A merge's place in the tree: the greatest height so far, its cluster, and its number there. A
+/// merge below an earlier merge of its cluster directly follows that merge.
+type Turn = (Height, u32, u32);
+
+/// Number of ranges of heights, enough for many threads, whose turns are sorted by themselves.
+const RANGES: usize = 256;
+
 /// The cluster of each merge and its number there, in the order of the tree.
 fn turns(inner: &[Vec<Merge>]) -> Result<Vec<(u32, u32)>> {
-    // A merge below an earlier merge of its cluster directly follows that merge.
-    let of_cluster = |(cluster, merges): (usize, &'_ Vec<Merge>)| {
-        let mut greatest = f64::NEG_INFINITY;
-        let turns = merges.iter().enumerate().map(|(at, merge)| {
-            greatest = greatest.max(merge.height);
-            (Height(greatest), cluster as u32, at as u32)
-        });
-        turns.collect::<Vec<_>>()
+    let ends = ends_of_ranges(inner);
+    let range = |turn: &Turn| ends.partition_point(|end| *end < turn.0);
+    let at_a_time = inner
+        .len()
+        .div_ceil(4 * rayon::current_num_threads())
+        .max(1);
+    let chunks = inner.par_chunks(at_a_time).enumerate();
+    let in_ranges = chunks.map(|(number, chunk)| {
+        let first = (number * at_a_time) as u32;
+        let all = || chunk.iter().zip(first..).flat_map(turns_of);
+        let mut counts = [0; RANGES];
+        all().for_each(|turn| counts[range(&turn)] += 1);
+        let rooms = counts.map(|count| memory::room(memory::OBSERVATIONS, count));
+        let mut ranges: Vec<Vec<Turn>> = rooms.into_iter().collect::<Result<_>>()?;
+        all().for_each(|turn| ranges[range(&turn)].push(turn));
+        Ok(ranges)
+    });
+    let in_ranges: Vec<Vec<Vec<Turn>>> = in_ranges.collect::<Result<_>>()?;
+    let sorted = (0..RANGES).into_par_iter().map(|range| {
+        let parts = || in_ranges.iter().map(|ranges| &ranges[range]);
+        let mut turns: Vec<Turn> = memory::room(memory::OBSERVATIONS, parts().map(Vec::len).sum())?;
+        parts().for_each(|part| turns.extend_from_slice(part));
+        turns.sort_unstable();
+        memory::collected(
+            memory::OBSERVATIONS,
+            turns.iter().map(|&(_, c, at)| (c, at)),
+        )
+    });
+    let sorted: Vec<Vec<(u32, u32)>> = sorted.collect::<Result<_>>()?;
+    let mut turns = memory::room(memory::OBSERVATIONS, inner.iter().map(Vec::len).sum())?;
+    sorted.iter().for_each(|part| turns.extend_from_slice(part));
+    Ok(turns)
+}
+
+/// The turns of a cluster's merges, in order.
+fn turns_of((merges, cluster): (&Vec<Merge>, u32)) -> impl Iterator<Item = Turn> + '_ {
+    let mut greatest = f64::NEG_INFINITY;
+    merges.iter().zip(0..).map(move |(merge, at)| {
+        greatest = greatest.max(merge.height);
+        (Height(greatest), cluster, at)
+    })
+}
+
+/// Heights that divide the merges into ranges of about equal size, by those of a few clusters.
+fn ends_of_ranges(inner: &[Vec<Merge>]) -> Vec<Height> {
+    const CLUSTERS: usize = 1024;
+    const MERGES: usize = 16;
+    let step = inner.len().div_ceil(CLUSTERS).max(1);
+    let of_cluster = |merges: &Vec<Merge>| {
+        let every = merges.len().div_ceil(MERGES).max(1);
+        let turns = turns_of((merges, 0)).step_by(every);
+        turns.map(|turn| turn.0).collect::<Vec<_>>()
     };
-    let mut turns: Vec<(Height, u32, u32)> =
-        memory::room(memory::OBSERVATIONS, inner.iter().map(Vec::len).sum())?;
-    let of_clusters = inner.par_iter().enumerate();
-    turns.par_extend(of_clusters.flat_map_iter(of_cluster));
-    turns.par_sort_unstable();
-    let turns = turns.par_iter().map(|&(_, cluster, at)| (cluster, at));
-    memory::collected_on_threads(memory::OBSERVATIONS, turns)
+    let mut heights: Vec<Height> = inner.iter().step_by(step).flat_map(of_cluster).collect();
+    heights.sort_unstable();
+    let every = heights.len().div_ceil(RANGES).max(1);
+    heights.into_iter().step_by(every).skip(1).collect()
 }
 
 #[cfg(test)]
@@ -248,6 +296,28 @@ mod tests {
         let tree = tree.finish().unwrap();
         assert_eq!(tree.height, [1.0, 2.0, 4.0, 4.0, 3.0, 5.0]);
         assert_eq!(tree.merge[..3], [[-3, -5], [-2, -4], [-6, 2]]);
+    }
+
+    #[test]
+    fn turns_are_sorted() {
+        let mut random = Random::of(31);
+        for clusters in [1, 2, 40, 3_000] {
+            let merges = |random: &mut Random| -> Vec<Merge> {
+                let count = 1 + random.below(9);
+                let height = |random: &mut Random| random.below(50) as f64 - 1.0;
+                let merge = |_| Merge {
+                    lower: 0,
+                    higher: 1,
+                    height: height(random),
+                };
+                (0..count).map(merge).collect()
+            };
+            let inner: Vec<Vec<Merge>> = (0..clusters).map(|_| merges(&mut random)).collect();
+            let mut expected: Vec<Turn> = inner.iter().zip(0..).flat_map(turns_of).collect();
+            expected.sort();
+            let expected: Vec<(u32, u32)> = expected.iter().map(|turn| (turn.1, turn.2)).collect();
+            assert_eq!(turns(&inner).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -175,12 +175,7 @@ impl<'a> Launch<'a> {
             tasks,
             memory,
         };
-        let mut sender = Sender::of_many(device, observations * p)?;
-        let (problems, tasks) = (&launch.problems, &launch.tasks);
-        let copy = |at, rows: &mut [f64]| copy_observations(problems, tasks, at / p, rows);
-        let places = 0..observations * p;
-        sender.send_made(&mut launch.memory.x, places, p, copy, cpu, monitor)?;
-        sender.finish()?;
+        launch.send(observations, cpu, monitor)?;
         let started = launch.start(observations);
         started.map_err(|error| launch.error(&error))?;
         Ok(launch)
@@ -199,6 +194,18 @@ impl<'a> Launch<'a> {
 
     fn error(&self, error: &DriverError) -> Error {
         self.device.error("clustering apriori clusters", error)
+    }
+
+    /// Sends the observations. No memory of the host may be freed between the kernel's start and
+    /// its end: that would wait for the kernel.
+    fn send(&mut self, observations: usize, cpu: &Cpu, monitor: &Monitor) -> Result<()> {
+        let p = self.problems[0].x.ncols();
+        let mut sender = Sender::of_many(&self.device, observations * p)?;
+        let (problems, tasks) = (&self.problems, &self.tasks);
+        let copy = |at, rows: &mut [f64]| copy_observations(problems, tasks, at / p, rows);
+        let places = 0..observations * p;
+        sender.send_made(&mut self.memory.x, places, p, copy, cpu, monitor)?;
+        sender.finish()
     }
 
     fn start(&mut self, observations: usize) -> DriverResult<()> {

@@ -8,7 +8,9 @@ use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
 use super::candidates::CandidateSearch;
 use super::launch::{config, NONE, ROWS, THREADS, TILE};
 use super::lloyd::{Lloyd, BATCH_COORDINATES};
+use super::near::{NearPolicy, NearSearch};
 use super::observations::DeviceObservations;
+use super::update::Members;
 use crate::device::DriverResult;
 use crate::policy;
 use gmhclust_core::error::Result;
@@ -24,13 +26,15 @@ const DECIDING_BLOCKS: usize = 2;
 const FIRST_SHARE: u32 = 8;
 const FIRST_CENTERS: u32 = 64;
 
-/// How devices compare observations with centers before they do so in double precision.
+/// How devices compare observations with all centers before they do so in double precision, and
+/// when with few centers.
 #[derive(Debug, Clone, Copy)]
-pub struct Precision<'a> {
+pub struct Comparison<'a> {
     /// For bounds.
     pub frame: &'a Frame,
     /// Whether they compare in half precision first, where they can.
     pub in_halves: bool,
+    pub near: NearPolicy,
 }
 
 /// The assignments of a device's share of the observations.
@@ -43,6 +47,8 @@ pub struct Assigner {
     /// Sizes and constants, without addresses.
     sizes: Lloyd,
     memory: AssignmentMemory,
+    /// The comparisons with near centers, while they pay.
+    near: Option<NearSearch>,
     /// The comparisons in half precision, while they pay.
     candidates: Option<CandidateSearch>,
     /// Whether all observations have a cluster.
@@ -96,11 +102,15 @@ impl Assigner {
     /// For the observations in `assigned`, and these centers.
     pub fn new(
         observations: &DeviceObservations,
-        precision: Precision,
+        comparison: Comparison,
         centers: &CudaSlice<f64>,
         assigned: &Range<usize>,
     ) -> Result<Self> {
-        let Precision { frame, in_halves } = precision;
+        let Comparison {
+            frame,
+            in_halves,
+            near,
+        } = comparison;
         let (n, p) = observations.x.dim();
         let sizes = Lloyd::new(frame, n, centers.len() / p, assigned);
         let allocate = || -> DriverResult<_> {
@@ -117,6 +127,7 @@ impl Assigner {
             blocks_to_decide: DECIDING_BLOCKS * multiprocessors as usize,
             sizes,
             memory,
+            near: None,
             candidates: None,
             is_assigned: false,
         };
@@ -129,7 +140,15 @@ impl Assigner {
                 assigner.candidates = CandidateSearch::new(observations, frame, &lloyd)?;
             }
         }
+        if assigned.len() == n {
+            assigner.near = NearSearch::new(observations, centers.len() / p, near)?;
+        }
         Ok(assigner)
+    }
+
+    /// Has all observations in these clusters before the first assignment.
+    pub fn start_at(&mut self, clusters: CudaSlice<u32>) {
+        self.memory.cluster = clusters;
     }
 
     /// By observation, the number of its cluster.
@@ -173,7 +192,9 @@ impl Assigner {
         Ok(())
     }
 
-    /// Assigns the observations to these centers; returns whether any assignment has changed.
+    /// Assigns the observations to these centers; returns whether any assignment has changed, or
+    /// is the first one. `sorted` are the observations by their clusters before, if they are
+    /// sorted.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -181,19 +202,45 @@ impl Assigner {
         &mut self,
         observations: &DeviceObservations,
         centers: &CudaSlice<f64>,
+        sorted: Option<&Members>,
         monitor: &Monitor,
     ) -> Result<bool> {
         let failed = |error| observations.error(&error);
         let lloyd = self.lloyd(observations, centers);
         let zeroed = observations.stream.memset_zeros(&mut self.memory.flags);
         zeroed.map_err(failed)?;
-        if !self.assign_by_candidates(observations, &lloyd, monitor)? {
+        let assigned = match sorted {
+            Some(sorted) => self.assign_to_near(observations, &lloyd, sorted)?,
+            None => false,
+        };
+        if !assigned && !self.assign_by_candidates(observations, &lloyd, monitor)? {
             self.assign_by_screen(observations, &lloyd, monitor)?;
         }
-        self.is_assigned = true;
+        let is_first = !std::mem::replace(&mut self.is_assigned, true);
         let mut flags = [0; 2];
         observations.fetch(&self.memory.flags.as_view(), &mut flags)?;
-        Ok(flags[0] != 0)
+        Ok(flags[0] != 0 || is_first)
+    }
+
+    /// Compares the observations with the centers near their own, in double precision. Returns
+    /// `false` if there are too many of them, or if too many observations stay open.
+    fn assign_to_near(
+        &mut self,
+        observations: &DeviceObservations,
+        lloyd: &Lloyd,
+        sorted: &Members,
+    ) -> Result<bool> {
+        let Some(near) = &mut self.near else {
+            return Ok(false);
+        };
+        if !near.assign(observations, lloyd, sorted)? {
+            // Drawn centers are farther from their members than means are.
+            if self.is_assigned {
+                self.near = None;
+            }
+            return Ok(false);
+        }
+        self.decide_open(observations, lloyd)
     }
 
     /// Compares the observations with the centers in half precision. Returns `false` if too many
@@ -226,14 +273,21 @@ impl Assigner {
         if let Some(search) = &self.candidates {
             search.assign(observations, lloyd, monitor)?;
         }
+        let decided = self.decide_open(observations, lloyd)?;
+        // In the first iteration, the reason may be that the first centers are far.
+        if !decided && self.is_assigned {
+            self.candidates = None;
+        }
+        Ok(decided)
+    }
+
+    /// Compares the open observations with all centers in double precision. Returns `false` if
+    /// there are too many of them.
+    fn decide_open(&self, observations: &DeviceObservations, lloyd: &Lloyd) -> Result<bool> {
         let mut open = [0];
         observations.fetch(&self.memory.flags.slice(1..2), &mut open)?;
         let open = open[0] as usize;
         if open > lloyd.assigned() / policy::KMEANS_OPEN_RATIO {
-            // In the first iteration, the reason may be that the first centers are far.
-            if self.is_assigned {
-                self.candidates = None;
-            }
             return Ok(false);
         }
         if open > 0 {
@@ -243,7 +297,7 @@ impl Assigner {
                 (&self.decide, open.div_ceil(ROWS).min(self.blocks_to_decide))
             };
             let decided = self.launch(observations, kernel, lloyd, blocks, THREADS);
-            decided.map_err(failed)?;
+            decided.map_err(|error| observations.error(&error))?;
         }
         Ok(true)
     }

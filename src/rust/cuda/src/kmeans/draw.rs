@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
-use ndarray::Array2;
 
 use super::groups::GroupedObservations;
+use super::iterate::FirstCenters;
 use super::launch::{config, DRAW_THREADS, NONE, WARP, WEIGH_WARPS};
 use super::observations::DeviceObservations;
 use super::seeding::Seeding;
@@ -31,7 +31,7 @@ pub struct Draws<'a> {
 
 impl DeviceObservations<'_> {
     /// The centers that [`seed::seed`] draws.
-    pub fn draw(&self, draws: Draws, monitor: &Monitor) -> Result<Array2<f64>> {
+    pub fn draw(&self, draws: Draws, monitor: &Monitor) -> Result<FirstCenters> {
         let uniforms = draws.uniforms;
         let kernels = (self.kernel("draw")?, self.kernel("weigh")?);
         let (p, k) = (self.x.ncols(), uniforms.len());
@@ -68,7 +68,10 @@ impl DeviceObservations<'_> {
         let mut centers = matrix::zeros(k, p)?;
         let values = centers.as_slice_mut().expect(STANDARD_LAYOUT);
         self.fetch(&memory.centers.as_view(), values)?;
-        Ok(centers)
+        Ok(FirstCenters {
+            centers,
+            nearest: Some(memory.nearest),
+        })
     }
 
     /// The kernels' argument for draws; the first draw uses the uniform number `first`.
@@ -215,7 +218,9 @@ mod tests {
                 uniforms: &uniforms,
                 grouped_from,
             };
-            let drawn = observations.draw(draws, &monitor);
+            let drawn = observations
+                .draw(draws, &monitor)
+                .map(|drawn| drawn.centers);
             let largest = x.largest();
             let unit = Frame::new(&x, largest).unit;
             // Grids may have too few distinct rows: then both return an error.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use cudarc::driver::CudaSlice;
 use ndarray::Array2;
 
-use super::assign::{Assigner, Precision};
+use super::assign::{Assigner, Comparison};
 use super::launch::NONE;
 use super::observations::DeviceObservations;
 use super::sharing::{on_each, shares};
@@ -21,17 +21,24 @@ use gmhclust_core::monitor::Monitor;
 /// depends on it, and only slightly.
 const SENT_AT_A_TIME: usize = 1 << 20;
 
+/// Where iterations start: the centers and, if the first device knows them, the numbers of the
+/// centers nearest to its observations, or of centers that are near.
+pub struct FirstCenters {
+    pub centers: Array2<f64>,
+    pub nearest: Option<CudaSlice<u32>>,
+}
+
 /// Assigns observations and updates centers until no assignment changes.
 pub fn iterate(
     observations: Vec<DeviceObservations>,
-    precision: Precision,
-    centers: Array2<f64>,
+    comparison: Comparison,
+    first: FirstCenters,
     most: usize,
     monitor: &Monitor,
 ) -> Result<Assigned> {
     let n = observations[0].x.nrows();
     monitor.expect((n * most) as u64);
-    let mut partition = Partition::new(observations, precision, centers)?;
+    let mut partition = Partition::new(observations, comparison, first)?;
     for iteration in 1..=most {
         if !partition.assign(monitor)? {
             return partition.finish(iteration);
@@ -54,8 +61,8 @@ struct Partition<'a> {
 impl<'a> Partition<'a> {
     fn new(
         observations: Vec<DeviceObservations<'a>>,
-        precision: Precision,
-        centers: Array2<f64>,
+        comparison: Comparison,
+        FirstCenters { centers, nearest }: FirstCenters,
     ) -> Result<Self> {
         let (n, k, devices) = (
             observations[0].x.nrows(),
@@ -63,10 +70,13 @@ impl<'a> Partition<'a> {
             observations.len(),
         );
         let parts = shares(n, devices).zip(shares(k, devices));
-        let workers = on_each(observations.into_iter().zip(parts), |work| {
+        let mut workers = on_each(observations.into_iter().zip(parts), |work| {
             let (observations, (rows, moved)) = work;
-            DeviceShare::new(observations, precision, rows, moved, &centers)
+            DeviceShare::new(observations, comparison, rows, moved, &centers)
         })?;
+        if let ([alone], Some(nearest)) = (&mut workers[..], nearest) {
+            alone.start_at(nearest)?;
+        }
         Ok(Self {
             workers,
             cluster: memory::filled("the clusters of the observations need", n, NONE)?,
@@ -153,6 +163,8 @@ struct DeviceShare<'a> {
     moved: Range<usize>,
     assigner: Assigner,
     updater: Updater,
+    /// Whether `updater` has sorted the observations by their clusters.
+    is_sorted: bool,
     /// All centers.
     centers: CudaSlice<f64>,
     /// The cluster numbers of all observations, [`relative`] to the centers that this device moves;
@@ -163,7 +175,7 @@ struct DeviceShare<'a> {
 impl<'a> DeviceShare<'a> {
     fn new(
         observations: DeviceObservations<'a>,
-        precision: Precision,
+        comparison: Comparison,
         rows: Range<usize>,
         moved: Range<usize>,
         centers: &Array2<f64>,
@@ -184,27 +196,45 @@ impl<'a> DeviceShare<'a> {
         Ok(Self {
             // First what must have its memory, then what takes more where there is some.
             updater: Updater::new(&observations, moved.clone())?,
-            assigner: Assigner::new(&observations, precision, &centers, &rows)?,
+            assigner: Assigner::new(&observations, comparison, &centers, &rows)?,
             observations,
             rows,
             moved,
+            is_sorted: false,
             centers,
             relative,
         })
     }
 
+    /// Has all observations in these clusters before the first assignment, which must be of this
+    /// device alone.
+    fn start_at(&mut self, nearest: CudaSlice<u32>) -> Result<()> {
+        self.assigner.start_at(nearest);
+        self.sort()
+    }
+
     /// Assigns the device's observations; returns whether any assignment has changed.
     fn assign(&mut self, monitor: &Monitor) -> Result<bool> {
-        let assigner = &mut self.assigner;
-        assigner.assign(&self.observations, &self.centers, monitor)
+        let at = &self.observations;
+        // A device that does all of the work has sorted its observations by cluster.
+        let has_sorted = self.relative.is_none() && self.is_sorted;
+        let sorted = has_sorted.then(|| self.updater.members(at, at.at(&self.centers)));
+        self.assigner
+            .assign(at, &self.centers, sorted.as_ref(), monitor)
+    }
+
+    fn sort(&mut self) -> Result<()> {
+        let numbers = self.relative.as_ref();
+        let numbers = numbers.unwrap_or_else(|| self.assigner.cluster());
+        self.updater.sort(&self.observations, numbers)?;
+        self.is_sorted = true;
+        Ok(())
     }
 
     /// Moves the device's centers.
-    fn update(&self) -> Result<()> {
-        let numbers = self.relative.as_ref();
-        let numbers = numbers.unwrap_or_else(|| self.assigner.cluster());
-        self.updater
-            .update(&self.observations, numbers, &self.centers)
+    fn update(&mut self) -> Result<()> {
+        self.sort()?;
+        self.updater.update(&self.observations, &self.centers)
     }
 
     fn receive_centers(&mut self, centers: &Array2<f64>) -> Result<()> {

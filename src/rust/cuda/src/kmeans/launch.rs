@@ -16,6 +16,9 @@ pub const DIGIT_BITS: u32 = 8;
 pub const DIGITS: usize = 1 << DIGIT_BITS;
 pub const SORTED: usize = 4096;
 pub const SCAN_THREADS: usize = 1024;
+pub const NEAR_THREADS: usize = 128;
+pub const NEAR_BINS: usize = 256;
+pub const NEAR_COLUMNS: usize = 32;
 pub const NONE: u32 = u32::MAX;
 
 pub fn config(blocks: u32, threads: u32) -> LaunchConfig {

@@ -115,58 +115,74 @@ impl Updater {
         })
     }
 
-    /// Moves the device's share of `centers`. `clusters` has the numbers of the observations'
-    /// clusters relative to the first of this share.
-    pub fn update(
-        &self,
-        observations: &DeviceObservations,
-        clusters: &CudaSlice<u32>,
-        centers: &CudaSlice<f64>,
-    ) -> Result<()> {
+    /// Sorts the observations by cluster. `clusters` has the numbers of their clusters relative to
+    /// the first of this share.
+    pub fn sort(&self, at: &DeviceObservations, clusters: &CudaSlice<u32>) -> Result<()> {
         if self.moved.is_empty() {
             return Ok(());
         }
-        let (at, memory) = (observations, &self.memory);
-        let (n, p) = observations.x.dim();
-        let sorted = memory.sorted.each_ref();
+        let n = at.x.nrows();
+        let sorted = self.memory.sorted.each_ref();
         let sorted = sorted.map(|place| place.each_ref().map(|part| at.at(part)));
-        let counts = at.at(&memory.counts);
-        let members = Members {
-            x: at.at(&at.values),
-            centers: at.at(centers) + (size_of::<f64>() * self.moved.start * p) as u64,
-            sorted_clusters: sorted[0][0],
-            sorted_numbers: sorted[0][1],
-            starts: at.at(&memory.starts),
-            rows: n as u32,
-            columns: p as u32,
-            clusters: self.moved.len() as u32,
-        };
+        let counts = at.at(&self.memory.counts);
         let launch = || -> DriverResult<()> {
-            let stream = &observations.stream;
             for pass in passes(at.at(clusters), n, self.moved.len(), counts, sorted) {
                 for (kernel, blocks, threads) in [
                     (&self.count_digits, pass.blocks, THREADS),
                     (&self.scan_counts, 1, SCAN_THREADS),
                     (&self.scatter, pass.blocks, THREADS),
                 ] {
-                    let mut launch = stream.launch_builder(kernel);
+                    let mut launch = at.stream.launch_builder(kernel);
                     // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes
                     // given there, and live as long as `self`, whose later work on them is on the
                     // same stream.
                     unsafe { launch.arg(&pass).launch(config(blocks, threads as u32))? };
                 }
             }
-            let threads = THREADS as u32;
-            for (kernel, blocks) in [
-                (&self.find_starts, (n as u32 + 1).div_ceil(threads)),
-                (&self.update, members.clusters),
-            ] {
-                let mut launch = stream.launch_builder(kernel);
-                // SAFETY: as above.
-                unsafe { launch.arg(&members).launch(config(blocks, threads))? };
-            }
-            Ok(())
+            let blocks = (n as u32 + 1).div_ceil(THREADS as u32);
+            // The centers are not read.
+            self.launch(at, &self.find_starts, &self.members(at, 0), blocks)
         };
-        launch().map_err(|error| observations.error(&error))
+        launch().map_err(|error| at.error(&error))
+    }
+
+    /// Moves the device's share of `centers`, given the last sort.
+    pub fn update(&self, at: &DeviceObservations, centers: &CudaSlice<f64>) -> Result<()> {
+        if self.moved.is_empty() {
+            return Ok(());
+        }
+        let first = size_of::<f64>() * self.moved.start * at.x.ncols();
+        let members = self.members(at, at.at(centers) + first as u64);
+        let launched = self.launch(at, &self.update, &members, members.clusters);
+        launched.map_err(|error| at.error(&error))
+    }
+
+    /// The last sort, for kernels.
+    pub fn members(&self, at: &DeviceObservations, centers: u64) -> Members {
+        let [clusters, numbers] = self.memory.sorted[0].each_ref().map(|part| at.at(part));
+        let (n, p) = at.x.dim();
+        Members {
+            x: at.at(&at.values),
+            centers,
+            sorted_clusters: clusters,
+            sorted_numbers: numbers,
+            starts: at.at(&self.memory.starts),
+            rows: n as u32,
+            columns: p as u32,
+            clusters: self.moved.len() as u32,
+        }
+    }
+
+    fn launch(
+        &self,
+        at: &DeviceObservations,
+        kernel: &CudaFunction,
+        members: &Members,
+        blocks: u32,
+    ) -> DriverResult<()> {
+        let mut launch = at.stream.launch_builder(kernel);
+        // SAFETY: as in `sort`.
+        unsafe { launch.arg(members).launch(config(blocks, THREADS as u32))? };
+        Ok(())
     }
 }

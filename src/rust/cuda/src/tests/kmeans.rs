@@ -92,6 +92,51 @@ fn compare_many_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize)
 }
 
 #[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn near_centers_have_the_bits_of_the_cpu() {
+    compare_near_centers(&DATA, 2..1_500, 30_000);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn near_centers_are_compared_alike_on_small_data() {
+    compare_near_centers(&[Data::Plain, Data::Grid, Data::Islands], 2..90, 300);
+}
+
+/// Compares observations with near centers however many these are, and only if they are few.
+fn compare_near_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
+    let cpu = Arc::new(Cpu::new(8).unwrap());
+    let devices = [0, 8].map(|share| {
+        let near = Handover {
+            kmeans_near_centers: 2,
+            kmeans_near_share: share,
+            kmeans_half_coordinates: usize::MAX,
+            ..Handover::default()
+        };
+        Cuda::new(None, cpu.clone(), near).unwrap()
+    });
+    let mut random = Random(19);
+    for (round, &data) in kinds.iter().enumerate() {
+        let k = centers.start + random.below(centers.len());
+        let n = k + random.below(most_rows);
+        let p = [2, 14, 1, 32, 33][round % 5];
+        let x = draw(&mut random, data, n, p);
+        let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+        for start in [
+            Start::Draws(&uniforms),
+            Start::Centers(x.view().slice(s![..k, ..])),
+        ] {
+            let run =
+                |device: &dyn KMeansDevice| cluster(&x, start, 6, device, &Monitor::default());
+            let expected = run(&*cpu);
+            for device in &devices {
+                assert!(run(device) == expected, "{data:?}, {n} x {p}, {k} centers");
+            }
+        }
+    }
+}
+
+#[test]
 #[ignore = "needs two NVIDIA GPUs"]
 fn several_gpus_have_the_bits_of_the_cpu_and_of_one() {
     let Some(all) = several_gpus() else {

@@ -128,7 +128,8 @@ fn fall_back_in_a_clustering(case: usize, n: usize, columns: usize, apriori: Opt
     };
     fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
         let mut clusterer = Clusterer::new(&x, apriori.clone(), &OPTIONS, &Cpu::new(2)?)?;
-        engine.run(monitor, |on| clusterer.run(on, monitor))
+        engine.run(monitor, |on| clusterer.merge(on, monitor))?;
+        clusterer.tree(engine.cpu())
     });
 }
 

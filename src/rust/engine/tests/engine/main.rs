@@ -57,7 +57,8 @@ fn a_lost_device_is_stood_in_for_and_an_interrupt_is_not() {
     let run = |engine: &Engine| {
         let monitor = Monitor::default();
         let mut clusterer = Clusterer::new(&x, None, &OPTIONS, &cpu())?;
-        engine.run(&monitor, |device| clusterer.run(device, &monitor))
+        engine.run(&monitor, |device| clusterer.merge(device, &monitor))?;
+        clusterer.tree(engine.cpu())
     };
     let expected = run(&Engine::on(cpu()));
     for error in [gone(), Error::Memory("full".into())] {
@@ -105,9 +106,10 @@ fn merges_within_apriori_clusters_are_kept_where_a_device_is_lost_above_them() {
     )
     .unwrap();
     let engine = Engine::on(failing_after(1, gone())).or(cpu());
-    let found = engine.run(&monitor, |device| clusterer.run(device, &monitor));
+    let found = engine.run(&monitor, |device| clusterer.merge(device, &monitor));
+    let found = found.and_then(|()| clusterer.tree(&cpu()));
     let progress = monitor.progress();
-    let mut again = Clusterer::new(
+    let again = Clusterer::new(
         &x,
         AprioriPartition::new(&labels).unwrap(),
         &OPTIONS,
