@@ -30,6 +30,7 @@ HELP = {
         "with a matrix on the GPU: from {MATRIX_OBSERVATIONS} observations on",
         "times the number of columns, is at least {PAIR_COORDINATES_PER_THREAD} for each thread",
     ],
+    "R/gkmeans.R": ["With {KMEANS_NEAR_CENTERS} centers or more in at most 32 columns"],
     "R/ghclust.R": ["linkage of fewer than {MATRIX_OBSERVATIONS} observations with a matrix"],
 }
 

@@ -86,7 +86,8 @@ extern "C" __global__ void __launch_bounds__(NEAR_THREADS) list_near(Lloyd lloyd
   for (uint warp = 0; warp < NEAR_THREADS / WARP; warp++) farthest = fmax(farthest, of_warps[warp]);
   double scale = NEAR_BINS * (1 - 1e-9) / reach_of(lloyd, farthest);
 
-  visit_centers(lloyd, cluster, scale, own, some, [&](uint, uint bin) { atomicAdd(&ends[bin], 1u); });
+  auto count = [&](uint, uint bin) { atomicAdd(&ends[bin], 1u); };
+  visit_centers(lloyd, cluster, scale, own, some, count);
   __syncthreads();
   if (threadIdx.x == 0) {
     uint sum = 0;

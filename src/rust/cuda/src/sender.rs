@@ -85,8 +85,8 @@ impl<T: OnDevice> Sender<T> {
         self.send_made(to, places, 1, copy, cpu, monitor)
     }
 
-    /// Copies values to some elements of `to`. `make` writes the values of a part, given the place of
-    /// its first value among all of them; these are multiples of `unit`. It is called on the CPU's
+    /// Copies values to some elements of `to`. `make` writes the values of a part, given the place
+    /// of its first value among all of them, a multiple of `unit`. It is called on the CPU's
     /// threads.
     ///
     /// # Errors

@@ -308,7 +308,7 @@ impl<'a> Launch<'a> {
 impl Drop for Launch<'_> {
     /// The kernel works in this memory: it must have ended.
     fn drop(&mut self) {
-        // SAFETY: an aligned word, alive as long as `self`; the device only reads it, hence volatile.
+        // SAFETY: an aligned word, alive as long as `self`; the device reads it, hence volatile.
         unsafe { self.memory.watch.as_ptr().add(1).write_volatile(1) };
         // A device that failed has nothing in progress.
         let _ = self.stream.synchronize();

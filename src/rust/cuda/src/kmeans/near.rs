@@ -161,9 +161,9 @@ impl NearSearch {
             shared_mem_bytes: 0,
         };
         let mut launch = at.stream.launch_builder(kernel);
-        // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes given there,
-        // and live as long as `self`, the observations and their sort, whose later work on them is
-        // on the same stream.
+        // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes given
+        // there, and live as long as `self`, the observations and their sort, whose later work on
+        // them is on the same stream.
         let launched = unsafe { launch.arg(lloyd).arg(near).launch(config) };
         launched.map(drop).map_err(|error| at.error(&error))
     }
