@@ -184,14 +184,14 @@ pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     merge_in_tree: 165.0,
 };
 
-/// Largest share of the time that is left for which thread blocks leave apriori clusters to trees
-/// and to the CPU.
+/// Thread blocks leave the fewest apriori clusters to trees and to the CPU for which the shortest
+/// possible time is at least this share of the time.
 ///
 /// - Counts: shares of the time without it, by [`BLOCK_COSTS`].
 /// - Run: not measured in the tree.
 /// - If wrong: too high, the CPU gets many small clusters to save next to nothing; too low, blocks
 ///   take longer than they need.
-pub const WORTH_LEAVING: f64 = 0.95;
+pub const WORTH_LEAVING: f64 = 0.98;
 
 /// Costs with full Mahalanobis distances.
 ///

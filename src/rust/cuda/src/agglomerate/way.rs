@@ -75,18 +75,11 @@ fn front_to_leave(
     let mut in_blocks: f64 = sizes.iter().map(|&size| together(size)).sum();
     let (mut in_trees, mut on_cpu, mut longest) = (0.0, 0.0, 0.0f64);
     // The time if the problem at each place is the first one in a block, or if none is.
-    let (mut of_all, mut shortest) = (f64::INFINITY, (f64::INFINITY, 0));
-    for front in 0..=sizes.len() {
+    let time = |front: usize| {
         let size = sizes.get(front).copied().unwrap_or(0);
         let of_blocks = (costs.alone * square(size)).max(in_blocks);
         let of_cpu = longest.max(on_cpu / threads as f64);
         let time = (in_trees + of_blocks).max(of_cpu);
-        if front == 0 {
-            of_all = time;
-        }
-        if time < shortest.0 {
-            shortest = (time, front);
-        }
         in_blocks -= together(size);
         if has_tree(size) {
             in_trees += costs.merge_in_tree * size as f64;
@@ -94,12 +87,12 @@ fn front_to_leave(
             on_cpu += square(size);
             longest = longest.max(square(size));
         }
-    }
-    if shortest.0 < policy::WORTH_LEAVING * of_all {
-        shortest.1
-    } else {
-        0
-    }
+        time
+    };
+    let times: Vec<f64> = (0..=sizes.len()).map(time).collect();
+    let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let is_short = |&time: &f64| policy::WORTH_LEAVING * time <= shortest;
+    times.iter().position(is_short).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -153,7 +146,7 @@ mod tests {
             )
         };
         assert!((1_200..1_800).contains(&front(16)), "{}", front(16));
-        assert_eq!(front(2), 0);
+        assert!(front(2) < 200, "{}", front(2));
     }
 
     #[test]
