@@ -162,8 +162,6 @@ pub struct BlockCosts {
     pub alone: f64,
     /// Time of all blocks of a GPU together, for each square of the size of an apriori cluster.
     pub together: f64,
-    /// Time of all blocks of a GPU together, for each merge of an apriori cluster.
-    pub merge_together: f64,
     /// Time for each merge of an apriori cluster that all blocks of a GPU together merge as a tree,
     /// beside others.
     pub merge_in_tree: f64,
@@ -174,24 +172,24 @@ pub struct BlockCosts {
 /// - Counts: see [`BlockCosts`].
 /// - Run: not measured in the tree. On an H200 with 16 cores, an apriori cluster of 10,000 x 14
 ///   cells took a CPU thread 1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one
-///   of 400 trees 18 ms; on an H100, 50,000 blocks of 2,000 x 14 took 31 s together.
+///   of 400 trees 18 ms. On an H100, 50,000 blocks of 2,000 x 14 took 31 s together, four times as
+///   long as these costs say; but 16 threads that took a sixth of them made the tree 10 s slower.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 2.5,
-    together: 0.003,
-    merge_together: 22.0,
+    together: 0.005,
     merge_in_tree: 165.0,
 };
 
-/// Thread blocks leave the fewest apriori clusters to trees and to the CPU for which the shortest
-/// possible time is at least this share of the time.
+/// Largest share of the time that is left for which thread blocks leave more apriori clusters to
+/// trees and to the CPU.
 ///
 /// - Counts: shares of the time without it, by [`BLOCK_COSTS`].
 /// - Run: not measured in the tree.
 /// - If wrong: too high, the CPU gets many small clusters to save next to nothing; too low, blocks
 ///   take longer than they need.
-pub const WORTH_LEAVING: f64 = 0.98;
+pub const WORTH_LEAVING: f64 = 0.95;
 
 /// Costs with full Mahalanobis distances.
 ///
@@ -201,7 +199,6 @@ pub const WORTH_LEAVING: f64 = 0.98;
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 3.4,
     together: 0.012,
-    merge_together: 0.0,
     merge_in_tree: 130.0,
 };
 
@@ -341,7 +338,7 @@ pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
 ///
 /// - Counts: centers.
 /// - Run: not measured in the tree. On an H100, an iteration of 100,000,000 x 14 cells with 50,000
-///   centers took 2.2 s with all centers, and 0.9 s with near ones.
+///   centers took 2.2 s with all centers, and about 1 s with near ones from the third one on.
 /// - If wrong: too low, lists of near centers take longer to make than they save; too high, all
 ///   centers are compared.
 pub const KMEANS_NEAR_CENTERS: usize = 4_096;

@@ -71,28 +71,27 @@ fn front_to_leave(
     costs: &BlockCosts,
 ) -> usize {
     let square = |size: usize| (size * size) as f64;
-    let together = |size: usize| costs.together * square(size) + costs.merge_together * size as f64;
-    let mut in_blocks: f64 = sizes.iter().map(|&size| together(size)).sum();
+    let mut in_blocks: f64 = sizes.iter().map(|&size| square(size)).sum();
     let (mut in_trees, mut on_cpu, mut longest) = (0.0, 0.0, 0.0f64);
     // The time if the problem at each place is the first one in a block, or if none is.
-    let time = |front: usize| {
+    let mut shortest = (f64::INFINITY, 0);
+    for front in 0..=sizes.len() {
         let size = sizes.get(front).copied().unwrap_or(0);
-        let of_blocks = (costs.alone * square(size)).max(in_blocks);
+        let of_blocks = (costs.alone * square(size)).max(costs.together * in_blocks);
         let of_cpu = longest.max(on_cpu / threads as f64);
         let time = (in_trees + of_blocks).max(of_cpu);
-        in_blocks -= together(size);
+        if time < policy::WORTH_LEAVING * shortest.0 {
+            shortest = (time, front);
+        }
+        in_blocks -= square(size);
         if has_tree(size) {
             in_trees += costs.merge_in_tree * size as f64;
         } else {
             on_cpu += square(size);
             longest = longest.max(square(size));
         }
-        time
-    };
-    let times: Vec<f64> = (0..=sizes.len()).map(time).collect();
-    let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
-    let is_short = |&time: &f64| policy::WORTH_LEAVING * time <= shortest;
-    times.iter().position(is_short).unwrap_or(0)
+    }
+    shortest.1
 }
 
 #[cfg(test)]
@@ -107,7 +106,6 @@ mod tests {
         let costs = BlockCosts {
             alone: 2.0,
             together: 0.005,
-            merge_together: 0.0,
             merge_in_tree: 150.0,
         };
         let front = |sizes: &[usize], has_tree: bool, threads| {
@@ -133,20 +131,6 @@ mod tests {
             |count: usize| front_to_leave(&vec![10_000; count], |_| true, 16, &policy::BLOCK_COSTS);
         assert_eq!(front(20), 20);
         assert_eq!(front(2000), 0);
-    }
-
-    #[test]
-    fn threads_merge_a_share_of_many_small_problems() {
-        let front = |threads| {
-            front_to_leave(
-                &vec![2_000; 8_000],
-                |_| false,
-                threads,
-                &policy::BLOCK_COSTS,
-            )
-        };
-        assert!((1_200..1_800).contains(&front(16)), "{}", front(16));
-        assert!(front(2) < 200, "{}", front(2));
     }
 
     #[test]
