@@ -22,6 +22,10 @@
 #' @param level How finely to divide the data, without `k`: `"clear"` finds the populations that
 #'   clear valleys separate; `"finer"` divides them further, as long as the splits from the top of
 #'   the tree show any valley. `"finer"` needs `x`.
+#' @param branches `NULL`, or the branches of the tree that are the populations, for example as
+#'   [report()] gives them: a vector of merges (row numbers of `tree$merge`; for a single leaf, its
+#'   negative number), or a list of such vectors, each for a population that unites several
+#'   branches. Attribute `roots` of a result has this form. See *Definition*.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
 #'   does not depend on it.
 #' @param memory The memory for `x` that is read in blocks, see [gkmeans()].
@@ -42,6 +46,10 @@
 #' populations are the clusters of at least `min_members` members of some `gcutree(tree, K)`,
 #' together with their own outliers. Cells that fall off above the last split of a population are in
 #' no population.
+#'
+#' **With `branches`**, the given branches are the populations. Each must be the whole tree, or one
+#' side of a split for this `min_members`, and none may contain another. Cells outside all of them
+#' are in no population.
 #'
 #' **Without `k`, with `x`**, populations are clusters with a *valley* between any two of them. To
 #' compare two clusters, a normal distribution is fitted to each, and each cell goes to the cluster
@@ -107,7 +115,7 @@
 #'     \item{`k`, `min_members`}{the number of populations, and the minimum, as a count.}
 #'     \item{`nearest`}{whether the rest was assigned to the nearest populations.}
 #'     \item{`levels`}{the names of the populations; initially their numbers.}
-#'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"` or `"k"`.}
+#'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"`, `"k"` or `"branches"`.}
 #'     \item{`separation`}{a data frame with a row for each population: the `nearest` other
 #'       population, which is the most similar one, and the depth of the `valley` between both. `NA`
 #'       without `x`.}
@@ -136,7 +144,8 @@
 #' than 90% of all members.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, if it has fewer than
-#' `k` populations of `min_members` members, or if another argument is invalid.
+#' `k` populations of `min_members` members, if `branches` are not branches of the tree, or if
+#' another argument is invalid.
 #'
 #' @references
 #' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical density
@@ -153,7 +162,8 @@
 #' Langfelder P, Zhang B, Horvath S (2008). Defining clusters from a hierarchical cluster tree: the
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
-#' @seealso [plot.populations()], [plot_populations()] and [plot_tree()] for pictures;
+#' @seealso [report()] to choose populations by hand; [plot.populations()], [plot_populations()] and
+#'   [plot_tree()] for pictures;
 #'   [population_model()] for mapping new cells; [gcutree()], [cutree_top()].
 #'
 #' @examples
@@ -173,6 +183,7 @@ cut_populations <- function(tree,
                             rest = c("none", "nearest"),
                             x = NULL,
                             level = c("clear", "finer"),
+                            branches = NULL,
                             threads = getOption("gmhclust.threads"),
                             memory = getOption("gmhclust.memory"),
                             progress = getOption("gmhclust.progress", interactive()),
@@ -187,7 +198,7 @@ cut_populations <- function(tree,
   if (by_density && is.null(min_members)) min_members <- max(2, tree$settings$min_points)
   least <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
-  level <- check_level(level, k, x, call)
+  level <- check_level(level, k, branches, x, call)
   options <- list(
     finer = level == "finer",
     threads = check_threads(threads, call),
@@ -204,11 +215,13 @@ cut_populations <- function(tree,
   if (by_density) condensed$mass <- density$mass
   chosen <- if (!is.null(k)) {
     top_clusters(condensed, check_population_count(k, condensed, least, call))
-  } else if (is.null(data)) {
+  } else if (is.null(data) && is.null(branches)) {
     stable_clusters(condensed)
   }
   # For each cluster of the condensed tree, the number of its population.
-  group <- if (!is.null(chosen)) {
+  group <- if (!is.null(branches)) {
+    branch_groups(branches, condensed, nodes$count, least, call)
+  } else if (!is.null(chosen)) {
     replace(integer(length(condensed$node)), chosen, seq_along(chosen))
   }
   found <- if (!is.null(data)) {
@@ -228,7 +241,15 @@ cut_populations <- function(tree,
   if (rest == "nearest") {
     population <- with_nearest(leaf_means(data), population, model, call, options$threads)
   }
-  way <- if (!is.null(k)) "k" else if (is.null(data)) "mass" else "valleys"
+  way <- if (!is.null(branches)) {
+    "branches"
+  } else if (!is.null(k)) {
+    "k"
+  } else if (is.null(data)) {
+    "mass"
+  } else {
+    "valleys"
+  }
   result <- new_populations(
     population, members, levels,
     min_members = least, nearest = rest == "nearest", way = way,
@@ -247,10 +268,17 @@ cut_populations <- function(tree,
 # Memory of cut_populations() for each leaf, measured by inst/benchmarks/memory.R.
 bytes_per_leaf <- 700
 
-check_level <- function(level, k, x, call) {
+# Checks the arguments that choose the populations; returns `level`.
+check_level <- function(level, k, branches, x, call) {
   level <- check_choice(level, c("clear", "finer"), "level", call)
+  if (!is.null(branches) && !is.null(k)) {
+    refuse("branches", "is given", "`k` is given, too: give either `k` or `branches`", call)
+  }
   if (level == "finer" && !is.null(k)) {
     refuse("level", "is \"finer\"", "`k` already sets the number: give either `k` or `level`", call)
+  }
+  if (level == "finer" && !is.null(branches)) {
+    refuse("level", "is \"finer\"", "`branches` are the populations: give one of both", call)
   }
   if (level == "finer" && is.null(x)) {
     refuse("level", "is \"finer\"", "levels need the observations, `x`", call)
@@ -397,98 +425,4 @@ leaf_means <- function(data) {
   x <- if (is_stored(data$x)) data$x[, , drop = FALSE] else data$x
   if (is.null(data$leaf)) return(x)
   rowsum(x, data$leaf) / tabulate(data$leaf, data$count)
-}
-
-#' @export
-print.populations <- function(x, ...) {
-  check_populations(x, "x", match.call())
-  k <- attr(x, "k")
-  finer <- attr(x, "finer")
-  least <- attr(x, "min_members")
-  cat(
-    k, ngettext(k, " population", " populations"),
-    if (!is.null(least)) paste(" of at least", shown_count(ceiling(least)), "members"),
-    ":\n", sep = ""
-  )
-  table <- summary(x)
-  shown <- data.frame(
-    members = shown_count(table$members), share = sprintf("%.1f%%", 100 * table$share),
-    row.names = table$population
-  )
-  has_valleys <- any(!is.na(table$valley))
-  if (has_valleys) {
-    shown$nearest <- ifelse(is.na(table$nearest), "", as.character(table$nearest))
-    shown$valley <- ifelse(is.na(table$valley), "", sprintf("%.2f", table$valley))
-  }
-  print(shown)
-  if (has_valleys) {
-    cat("valley: density between a population and its nearest one, 0 (a gap) to 1 (no valley)\n")
-  }
-  if (is_single_number(finer) && finer > k) {
-    cat("A finer level has ", finer, " populations: level = \"finer\"\n", sep = "")
-  }
-  if (identical(attr(x, "way"), "mass") && !is.null(attr(x, "strength"))) {
-    cat("Chosen by density, as HDBSCAN does; attributes `strength` and `outlier` have the\n",
-        "strengths of membership and the outlier scores\n", sep = "")
-  } else if (identical(attr(x, "way"), "mass")) {
-    cat("Chosen by the heights of the tree alone; with the observations, `x`, populations are\n",
-        "found by the valleys between them\n", sep = "")
-  }
-  invisible(x)
-}
-
-# Stops unless the attributes of `x` fit each other.
-check_populations <- function(x, arg, call) {
-  sizes <- attr(x, "sizes")
-  k <- attr(x, "k")
-  is_number <- function(value) is_single_number(value) && !is.object(value)
-  separation <- attr(x, "separation")
-  levels <- attr(x, "levels")
-  least <- attr(x, "min_members")
-  is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
-    length(sizes) == k && is_number(attr(x, "rest")) && (is.null(least) || is_number(least)) &&
-    is.character(levels) && length(levels) == k &&
-    (is.null(separation) || is_separation(separation, k))
-  if (!is_sound) {
-    refuse(arg, "has attributes that do not fit", "it must be the value of cut_populations()", call)
-  }
-}
-
-is_separation <- function(separation, k) {
-  is.data.frame(separation) && identical(length(separation$nearest), as.integer(k)) &&
-    is.numeric(separation$valley) && length(separation$valley) == k
-}
-
-#' @export
-summary.populations <- function(object, ...) {
-  members <- c(attr(object, "sizes"), attr(object, "rest"))
-  levels <- attr(object, "levels")
-  separation <- attr(object, "separation")
-  nearest <- separation$nearest
-  if (is.null(nearest)) nearest <- rep(NA_integer_, length(levels))
-  valley <- separation$valley
-  if (is.null(valley)) valley <- rep(NA_real_, length(levels))
-  data.frame(
-    population = c(levels, "none"), members = members, share = members / sum(members),
-    nearest = c(levels[nearest], NA), valley = c(valley, NA)
-  )
-}
-
-# Populations without the attributes that only print() uses.
-plain_populations <- function(x) {
-  if (inherits(x, "populations")) attributes(x) <- list(names = names(x))
-  x
-}
-
-#' @export
-Ops.populations <- function(e1, e2) {
-  operation <- get(.Generic, mode = "function")
-  if (missing(e2)) return(operation(plain_populations(e1)))
-  operation(plain_populations(e1), plain_populations(e2))
-}
-
-#' @export
-as.data.frame.populations <- function(x, row.names = NULL, optional = FALSE, # nolint
-                                      ..., nm = "population") {
-  as.data.frame(plain_populations(x), row.names = row.names, optional = optional, ..., nm = nm)
 }

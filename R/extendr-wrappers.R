@@ -106,6 +106,12 @@ gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, m
 #' @noRd
 digest_values <- function(values, before) .Call(wrap__digest_values, values, before)
 
+#' The SHA-256 of the bytes of a text.
+#' @param text one text in UTF-8.
+#' @return A text of 64 hexadecimal digits; NULL if R has no memory for it.
+#' @noRd
+sha256_of_text <- function(text) .Call(wrap__sha256_of_text, text)
+
 #' Whether a vector of doubles is without NA, NaN and infinite values. The caller suspends
 #' interrupts.
 #' @param x double vector.

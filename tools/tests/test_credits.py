@@ -18,8 +18,12 @@ def need(crate, *kinds):
 class Credits(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        for name in ["tools", "inst", "bin"]:
-            (self.folder / name).mkdir()
+        for name in ["tools/report", "inst", "bin"]:
+            (self.folder / name).mkdir(parents=True)
+        module = {"name": "d3-of-pages", "version": "3.0.1", "author": "Di", "license": "ISC",
+                  "copyright": ["Copyright 2010 Di"], "repository": "https://example.org/d3"}
+        bundle = self.folder / "tools/report/bundle.json"
+        bundle.write_text(json.dumps({"modules": [module]}))
         shutil.copy(TOOL, self.folder / "tools/credits")
         cargo = self.folder / "bin/cargo"
         cargo.write_text('#!/bin/sh\ncat "$METADATA"\n')
@@ -59,6 +63,11 @@ class Credits(unittest.TestCase):
                 self.assertIn(name, text)
             for name in ["ours", "of-tests"]:
                 self.assertNotIn(name, text)
+
+    def test_the_modules_of_pages_are_named(self):
+        authors, licences = self.written()
+        self.assertIn(" - d3-of-pages 3.0.1: Di\n", authors)
+        self.assertIn("License:    ISC\n            Copyright 2010 Di\n", licences)
 
     def test_authors_lose_their_addresses(self):
         self.assertIn(" - linked 1.0.2: Ann O., Bob\n", self.written()[0])

@@ -8,15 +8,15 @@ from tree import ROOT, tracked
 COLUMNS = 100
 LINES = 500
 
-# R, Rust, CUDA, C, C++, Python, shell and settings; tools, which have no suffix. Markdown has
-# tables, whose rows are one line each.
+# R, Rust, CUDA, C, C++, Python, shell, JavaScript, CSS and settings; tools, which have no suffix.
+# Markdown has tables, whose rows are one line each.
 SOURCE = re.compile(
-    r"\.(R|rs|cu|cuh|c|h|cpp|hpp|py|sh|toml)$"
-    r"|(^|/)(configure|cleanup)(\.win)?$|^(tools|\.ci)/[a-z-]+$|(^|/)(Dockerfile|CITATION)$"
+    r"\.(R|rs|cu|cuh|c|h|cpp|hpp|py|sh|toml|js|css)$"
+    r"|(^|/)(configure|cleanup)(\.win)?$|^(tools|\.ci)/[a-z0-9-]+$|(^|/)(Dockerfile|CITATION)$"
 )
 
-# tools/document writes it.
-GENERATED = {"R/extendr-wrappers.R"}
+# tools/document and tools/bundle-d3 write them.
+GENERATED = {"R/extendr-wrappers.R", "inst/report/d3.min.js"}
 
 # Files with lines that are longer, and their number. A changed kernel has to be tested on a GPU
 # again, so these lines wait for the next change of their file.

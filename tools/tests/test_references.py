@@ -11,7 +11,8 @@ from tree import ROOT, tracked
 # Lists, data and patterns; records, which name the files of their time; sources that name files of
 # other trees or of tests.
 NOT_READ = re.compile(
-    r"(^|/)(Cargo\.lock|LICENSE\.note|AUTHORS|NEWS\.md|\.Rbuildignore)$|\.(csv|json|lzma|bz2|png)$"
+    r"(^|/)(Cargo\.lock|LICENSE\.note|AUTHORS|NEWS\.md|\.Rbuildignore)$|\.min\.js$"
+    r"|\.(csv|json|lzma|bz2|png)$"
     r"|^inst/benchmarks/results/|^src/rust/(cuda/)?fuzz/corpus/|^tools/tests/test_"
     r"|^tools/(trim-crates|check-source)$"
     r"|^src/rust/core/tests/structure\.rs$"

@@ -21,7 +21,7 @@ ROOTS = {
     r"src/rust/((core|cuda|engine|reserve|fuzz)/)?(Cargo\.(toml|lock)|src/lib\.rs)": "cargo",
     r"src/rust/((core|cuda|engine|reserve)/)?(tests|examples)/([^/]+|[^/]+/main)\.rs": "cargo",
     r"src/rust/rustfmt\.toml": "cargo fmt",
-    r"tools/tests/(test_[a-z_]+|tree)\.py": "unittest, and the tests themselves",
+    r"tools/tests/(test_[a-z0-9_]+|tree)\.py": "unittest, and the tests themselves",
     r"(.*/)?\.(gitignore|gitattributes)": "git",
     r"\.github/.*": "GitHub",
     r"\.ci/run": "continuous integration",

@@ -1,7 +1,9 @@
-//! Digests of numbers, to recognise data. R has them as texts of 16 hexadecimal digits.
+//! Digests of numbers, to recognise data, as texts of 16 hexadecimal digits; and SHA-256 of a text,
+//! for the content security policy of a page.
 
 use extendr_api::prelude::*;
 use gmhclust_core::digest::digest;
+use gmhclust_core::knn::folder::sha256;
 
 use crate::rvalue::{self, Values};
 
@@ -27,7 +29,17 @@ fn digest_values(values: Robj, before: &str) -> Robj {
     text.unwrap_or_else(|_| rvalue::null())
 }
 
+/// The SHA-256 of the bytes of a text.
+/// @param text one text in UTF-8.
+/// @return A text of 64 hexadecimal digits; NULL if R has no memory for it.
+/// @noRd
+#[extendr]
+fn sha256_of_text(text: &str) -> Robj {
+    rvalue::string(&sha256(text.as_bytes())).unwrap_or_else(|_| rvalue::null())
+}
+
 extendr_module! {
     mod digest;
     fn digest_values;
+    fn sha256_of_text;
 }

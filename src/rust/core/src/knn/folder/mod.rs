@@ -16,5 +16,6 @@ mod npy;
 #[cfg(test)]
 mod tests;
 
+pub use checksum::sha256;
 pub use manifest::{Digests, Manifest, MetricOptions, SearchDescription};
 pub use neighbour_folder::{begin, Folder, Missing};
