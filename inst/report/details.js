@@ -119,8 +119,8 @@ function addShares(node, content, items, kind) {
     return whole > 0 ? counts[i][label] / whole : 0;
   };
   const most = isGate ? 1 : d3.max(items, (item, i) => d3.max(of.labels, (it, l) => share(i, l)));
-  const box = node.append("div").attr("class", "scroll").attr("role", "region")
-    .attr("aria-label", isGate ? "Gates" : "Samples").attr("tabindex", 0);
+  const box = node.append("section").attr("class", "scroll").attr("tabindex", 0)
+    .attr("aria-label", isGate ? "Gates" : "Samples");
   const body = addTable(box, isGate ? "Share of each gate in the branch"
     : "Share of the branch in each sample", items);
   of.labels.forEach((label, l) => {

@@ -1,9 +1,9 @@
 // The tree: a row for each branch, with its size and the medians of its columns.
 import * as d3 from "./d3.min.js";
-import { addBar, addSwatch, branchTitle, colourOf, count, number, percent } from "./marks.js";
+import { addBar, addSwatch, colourOf, count, number, percent } from "./marks.js";
 
 // Levels that are indented by a full step; deeper ones by a small step.
-const FULL_STEPS = 8;
+const FULL_STEPS = 6;
 
 export function showHead(content) {
   const head = d3.select("#tree-head");
@@ -29,22 +29,6 @@ export function showLegend(content) {
   legend.append("span").text("99th percentile of all cells, for each column");
 }
 
-// What a screen reader says for a row.
-function labelOf(content, view, row) {
-  const { branch } = row;
-  const population = view.populationOf.get(branch);
-  const size = `${count(content.size(branch))} members, ${percent(shareOf(content, branch))}`;
-  if (!population) {
-    const lost = row.isOpen ? lostAt(content, branch) : 0;
-    const outside = lost > 0 ? `, ${count(lost)} members leave here` : "";
-    return `${branchTitle(content, view, branch)}, ${size}${outside}`;
-  }
-  const name = population.name ? `, ${population.name}` : "";
-  const others = population.branches.length - 1;
-  const union = others > 0 ? `, merged with ${others} other${others > 1 ? "s" : ""}` : "";
-  return `population ${population.number}${name}${union}, ${size}`;
-}
-
 const shareOf = (content, branch) => content.size(branch) / content.size(1);
 
 // The members of an open branch that are in none of its parts.
@@ -62,7 +46,6 @@ export function showTree(content, view, actions) {
     .attr("aria-setsize", (row) => row.of)
     .attr("aria-expanded", (row) => (row.canOpen ? String(row.isOpen) : null))
     .attr("aria-selected", (row) => String(view.selected.has(row.branch)))
-    .attr("aria-label", (row) => labelOf(content, view, row))
     .attr("tabindex", (row) => (row.branch === view.current ? 0 : -1))
     .classed("open", (row) => row.isOpen)
     .classed("out", (row) => view.state.out.has(row.branch) && !row.isOpen);
@@ -75,12 +58,13 @@ export function showTree(content, view, actions) {
 
 function indent(level) {
   const full = Math.min(level - 1, FULL_STEPS);
-  return 0.2 + 0.8 * full + 0.15 * (level - 1 - full);
+  return 0.2 + 0.6 * full + 0.1 * (level - 1 - full);
 }
 
 function newRow(content, row, actions) {
   const { branch } = row;
   const node = d3.create("div").attr("class", "row").attr("role", "treeitem")
+    .attr("data-branch", branch)
     .on("click", (event) => actions.pick(branch, event))
     .on("dblclick", () => actions.startName())
     .on("focus", () => actions.setCurrent(branch));
@@ -93,31 +77,35 @@ function newRow(content, row, actions) {
   cell.append("span").attr("class", "name");
   const members = node.append("span").attr("class", "members");
   addBar(members, shareOf(content, branch));
-  members.append("span").text(count(content.size(branch)));
+  members.append("span").text(count(content.size(branch)))
+    .append("span").attr("class", "spoken")
+    .text(` members, ${percent(shareOf(content, branch))}`);
   addMedians(node, content, branch);
   return node.node();
 }
 
+// The name of a row. Text of class `spoken` is for screen readers alone.
 function fillName(node, content, view, row) {
-  const population = view.populationOf.get(row.branch);
+  const { branch } = row;
+  const population = view.populationOf.get(branch);
   node.text("");
+  const add = (kind, text) => node.append(kind === "text" ? "bdi" : "span").attr("class", kind)
+    .text(text);
   if (population) {
     addSwatch(node, colourOf(content, population));
-    node.append("span").attr("class", "number").text(population.number);
-    node.append("bdi").attr("class", "text").attr("title", population.name || null)
-      .text(population.name);
-    if (population.branches.length > 1) node.append("span").attr("class", "note").text("merged");
+    add("spoken", "population ");
+    add("number", population.number);
+    if (population.name) add("text", population.name).attr("title", population.name);
+    if (population.branches.length > 1) add("note", "merged");
     return;
   }
-  if (row.isOpen) {
-    node.append("bdi").attr("class", "text").text(view.state.label.get(row.branch) ?? "");
-    const lost = lostAt(content, row.branch);
-    if (lost > 0) node.append("span").attr("class", "note").text(`${count(lost)} leave`);
-  } else {
-    addSwatch(node, null);
-    node.append("bdi").attr("class", "text").text(view.state.label.get(row.branch) ?? "");
-    node.append("span").attr("class", "note").text("left out");
-  }
+  const name = view.state.label.get(branch);
+  if (!row.isOpen) addSwatch(node, null);
+  if (name) add("text", name).attr("title", name);
+  else add("spoken", branch === 1 ? "all cells" : `branch ${content.id(branch)}`);
+  const lost = row.isOpen ? lostAt(content, branch) : 0;
+  if (!row.isOpen) add("note", "left out");
+  else if (lost > 0) add("note", `${count(lost)} leave`);
 }
 
 function addMedians(node, content, branch) {
