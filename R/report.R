@@ -189,11 +189,12 @@ code_parts <- function(call) {
   list(tree = if (nzchar(tree)) tree else "tree", x = x)
 }
 
-# The text of an expression of a call; "" if it is a long one, or an object itself.
+# The text of an expression of a call; "" if it is a long one, an object itself, or an argument
+# `...` of the caller.
 expression_text <- function(expression) {
   is_short <- is.symbol(expression) || is.call(expression) ||
     is.atomic(expression) && length(expression) == 1 && is.null(attributes(expression))
-  if (!is_short) return("")
+  if (!is_short || any(grepl("^[.][.]", all.names(expression)))) return("")
   text <- deparse(expression, width.cutoff = 500L, nlines = 2L)
   if (length(text) > 1 || nchar(text) > 100) return("")
   enc2utf8(text)

@@ -96,7 +96,8 @@ class Page(unittest.TestCase):
               const number = row.querySelector(".number")?.textContent;
               if (!number) continue;
               found[number] ??= {
-                number: Number(number), name: row.querySelector(".text")?.textContent ?? "", ids: [],
+                number: Number(number), ids: [],
+                name: row.querySelector(".text")?.textContent ?? "",
               };
               found[number].ids.push(ids[row.dataset.branch - 1]);
             }

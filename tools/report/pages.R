@@ -1,10 +1,10 @@
 # Usage: Rscript tools/report/pages.R make FOLDER
 #        Rscript tools/report/pages.R replay FOLDER
 #
-# The R side of tools/test-report. `make` writes the pages NAME.html to test, and NAME.rds with their
-# tree, observations and populations at the beginning. `replay` runs each FOLDER/NAME-STEP.R, the
-# calls that a page gave, and compares the populations, cell by cell, with NAME-STEP.json: for each
-# population of the page, its number, name, and branches.
+# The R side of tools/test-report. `make` writes the pages NAME.html to test, and NAME.rds with
+# their tree, observations and populations at the beginning. `replay` runs each FOLDER/NAME-STEP.R,
+# the calls that a page gave, and compares the populations, cell by cell, with NAME-STEP.json: for
+# each population of the page, its number, name, and branches.
 
 library(gmhclust)
 options(gmhclust.progress = FALSE)
@@ -98,7 +98,7 @@ replay <- function(folder) {
   of_hostile <- readRDS(file.path(folder, "hostile.rds"))
   env <- list2env(of_hostile["tree"])
   env$x <- of_hostile$x
-  source(file.path(folder, "hostile-begin.R"), local = env, encoding = "UTF-8")
+  source(file.path(folder, paste0("hostile-begin", ".R")), local = env, encoding = "UTF-8")
   given <- of_hostile$populations
   stopifnot(identical(as.integer(env$populations), as.integer(given)),
             identical(levels(env$populations), levels(given)))
