@@ -23,6 +23,7 @@ fixtures <- function(scratch) {
     ranges <- gmhclust::gneighbours(x, 2)
     files <- gmhclust::gknn(x, 3, output = file.path(scratch, "neighbours"), block_rows = 8)
     folder <- files$folder
+    page <- file.path(scratch, "page.html")
     km <- stats::kmeans(x, 3)
   }, env)
   env
@@ -84,6 +85,11 @@ base_calls <- alist(
   plot_populations(tree = tree, x = x, populations = 2, gates = labels, samples = labels,
     engine = "base"),
   plot_populations(tree = top, x = x, populations = 1, engine = "base", scale = FALSE),
+  report(tree = grown, x = x, file = page, populations = pops),
+  report(tree = tree, x = x, file = page, populations = 2, gates = labels, samples = labels),
+  report(tree = top, x = x, file = page, populations = 1, most = 9, title = "a"),
+  cut_populations(tree = grown, branches = attr(pops, "roots"), min_members = 3),
+  cut_populations(tree = grown, branches = 29, x = x),
   name_populations(populations = pops, names = c("a" = 1)),
   name_populations(populations = pops, names = c("a", "a")),
   name_populations(populations = named, names = list("b" = c("a", "2"))),

@@ -77,6 +77,7 @@ invalid_value <- function(verb, value, call, env) {
     cut_populations = invalid_populations(value),
     name_populations = invalid_names(value),
     count_populations = if (!is.integer(value) || !is.matrix(value) || anyNA(value)) "no counts",
+    report = if (!is.character(value) || !file.exists(value)) "no file",
     add_populations = invalid_codes(value),
     predict = invalid_mapping(value),
     check_hclust = invalid_check(value, arg("tree")),
