@@ -32,7 +32,8 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `populations` has another class, or if `names`
 #' mentions an unknown population, mentions a population twice, or has an empty name.
-#' @seealso [cut_populations()], [plot_populations()], [count_populations()], [add_populations()]
+#' @seealso [report()] for a page on which populations get names; [cut_populations()],
+#'   [plot_populations()], [count_populations()], [add_populations()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 20), ]
 #' x <- as.matrix(cells[c("CD3", "CD4", "CD8", "CD56")])

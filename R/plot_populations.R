@@ -60,7 +60,8 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are not
 #' clusters of `tree`, or if the graphics device is too small for any picture.
-#' @seealso [cut_populations()], [name_populations()], [plot_tree()]
+#' @seealso [report()] for a page to choose populations; [cut_populations()], [name_populations()],
+#'   [plot_tree()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
 #' x <- as.matrix(cells[1:14])

@@ -57,7 +57,8 @@ function drawDensity(svg, content, column, items) {
   svg.append("path").attr("class", "all")
     .attr("d", d3.area((y, step) => middle(step), base, (y) => y)(heights([1])));
   for (const item of items) {
-    svg.append("path").attr("class", "curve").attr("stroke", item.colour ?? "currentColor")
+    svg.append("path").attr("class", item.colour ? "curve" : "curve plain")
+      .attr("stroke", item.colour)
       .attr("stroke-dasharray", item.colour ? null : "3 2")
       .attr("d", d3.line((y, step) => middle(step), (y) => y)(heights(item.branches)));
   }

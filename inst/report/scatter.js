@@ -35,7 +35,8 @@ export function showScatter(content, items) {
   // The smallest one last, so that it is seen.
   for (const item of [...items].sort((a, b) => b.size - a.size)) {
     const cells = item.branches.flatMap((branch) => content.cellsOf(branch));
-    svg.append("path").attr("class", "dots").attr("stroke", item.colour ?? "currentColor")
+    svg.append("path").attr("class", item.colour ? "dots" : "dots plain")
+      .attr("stroke", item.colour)
       .attr("d", path(cells));
   }
   svg.append("g").attr("transform", `translate(0,${SIDE - FOOT})`).call(d3.axisBottom(x).ticks(6));

@@ -97,6 +97,7 @@ function fillName(node, content, view, row) {
     add("number", population.number);
     if (population.name) add("text", population.name).attr("title", population.name);
     if (population.branches.length > 1) add("note", "merged");
+    addValley(add, content, branch);
     return;
   }
   const name = view.state.label.get(branch);
@@ -105,7 +106,14 @@ function fillName(node, content, view, row) {
   else add("spoken", branch === 1 ? "all cells" : `branch ${content.id(branch)}`);
   const lost = row.isOpen ? lostAt(content, branch) : 0;
   if (!row.isOpen) add("note", "left out");
-  else if (lost > 0) add("note", `${count(lost)} leave`);
+  else if (lost > 0) add("note", `${count(lost)} in none`);
+  addValley(add, content, branch);
+}
+
+// The depth of the valley between the two parts of a branch.
+function addValley(add, content, branch) {
+  const valley = content.splits.valley[content.splitOf(branch) - 1];
+  if (typeof valley === "number") add("note valley", `valley ${valley.toFixed(2)}`);
 }
 
 function addMedians(node, content, branch) {

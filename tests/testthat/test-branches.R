@@ -92,8 +92,8 @@ test_that("branches that are none are refused", {
   refused(cut_populations(tree, branches = c(roots, roots[2])), paste(roots[2], "twice"))
   refused(cut_populations(tree, branches = c(roots, 999)), "and a branch that contains it")
   plain_text <- "it must be row numbers of `tree$merge` and negative numbers of leaves, or a list"
-  for (bad in list("a", list(), integer(0), list(roots, integer(0)), NA, 1.5, factor("a"), list("a"),
-                   matrix(roots), list(list(1)), TRUE)) {
+  for (bad in list("a", list(), integer(0), list(roots, integer(0)), NA, 1.5, factor("a"),
+                   list("a"), matrix(roots), list(list(1)), TRUE)) {
     refused(cut_populations(tree, branches = bad), plain_text)
   }
   refused(cut_populations(tree, 3, branches = roots), "`k` is given, too")

@@ -10,6 +10,7 @@ library(gmhclust)
 options(gmhclust.progress = FALSE)
 
 lymphocyte_page <- function() {
+  set.seed(1)
   cells <- lymphocytes()
   x <- as.matrix(cells[1:14])
   gate <- with(cells, ifelse(CD3 < 50, "no T cell", ifelse(CD4 > CD8, "CD4 T", "CD8 T")))
