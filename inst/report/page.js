@@ -170,6 +170,9 @@ const actions = {
       return;
     }
     const isOpen = state.open.has(branch);
+    // The parts of a branch that was opened are compared with each other.
+    selected.clear();
+    for (const it of isOpen ? [branch] : content.children(branch)) selected.add(it);
     step(isOpen ? closed(content, state, branch) : opened(content, state, branch),
       isOpen ? "Closed." : "Opened.");
     actions.focus(branch);
