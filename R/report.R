@@ -21,17 +21,19 @@
 #'
 #' @details
 #' **The page.** Each row of the tree is a branch: one side of a split of [cut_populations()]. A
-#' branch that is not open is a population. Beside it are its number of members and the median of
-#' each column. For the selected branches, the page shows the density of each column against all
-#' cells, any two columns as a picture, quantiles, and shares of gates and samples. It also has the
-#' picture of `plot(populations)` for 2 to 30 populations, see [plot.populations()]. All steps can
-#' be undone. The address of the page keeps the state: a bookmark or a reload restores it.
+#' branch that is not open is a population, unless it was left out. Beside it are its number of
+#' members, the median of each column, and the depth of the valley of its split. For the selected
+#' branches, the page shows the density of each column against all cells, any two columns as a
+#' picture, quantiles, and shares of gates and samples. It also has the picture of
+#' `plot(populations)` for up to 30 populations, see [plot.populations()]. All steps can be undone.
+#' The address of the page keeps the state: a bookmark or a reload restores it.
 #'
 #' Keys in the tree: arrows move, open and close; Space selects or deselects, also several branches;
 #' `n` names, `m` merges, `u` separates merged branches, `x` leaves a branch out; Ctrl-Z undoes.
 #'
 #' **The R calls.** "Copy as R" gives a call of [cut_populations()], with `k` or with `branches`,
-#' and a call of [name_populations()] if there are names. A last call stops if the populations have
+#' and a call of [name_populations()] if there are names. The result has the populations of the
+#' page, cell by cell, with the same numbers and names. A last call stops if the populations have
 #' other sizes, as they would in another tree. The calls have the expressions for `tree` and `x`
 #' with which `report()` was called.
 #'
@@ -45,8 +47,8 @@
 #' counts of gates and samples; and a sample of at most 6,000 cells, evenly spaced in the leaf order
 #' of the tree, and up to 60 cells of each of the smallest branches. Values of the sample are
 #' rounded to 1/255 of the range of the column. The density of a branch is estimated with a normal
-#' kernel and the bandwidth of [stats::bw.nrd0()]. Nothing is random: the same arguments write the
-#' same bytes. **Values of cells are in the file**, so share it only with people who may see them.
+#' kernel and about the bandwidth of [stats::bw.nrd0()]. Nothing is random: the same arguments write
+#' the same bytes. **Values of cells are in the file**, so share it only with people who may see them.
 #'
 #' Quantiles of merged branches are computed from their densities, so they are approximate, and the
 #' page says so.
