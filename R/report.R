@@ -48,7 +48,8 @@
 #' of the tree, and up to 60 cells of each of the smallest branches. Values of the sample are
 #' rounded to 1/255 of the range of the column. The density of a branch is estimated with a normal
 #' kernel and about the bandwidth of [stats::bw.nrd0()]. Nothing is random: the same arguments write
-#' the same bytes. **Values of cells are in the file**, so share it only with people who may see them.
+#' the same bytes. **Values of cells are in the file**, so share it only with people who may see
+#' them.
 #'
 #' Quantiles of merged branches are computed from their densities, so they are approximate, and the
 #' page says so.
