@@ -5,7 +5,9 @@ writes the R calls that they give, with the populations that they show, to NAME-
 MODULES is a folder node_modules with axe-core. The last line is the number of tests that passed."""
 
 import json
+import os
 import pathlib
+import random
 import shutil
 import sys
 import time
@@ -21,6 +23,9 @@ AXE = pathlib.Path(sys.argv[2], "axe-core/axe.min.js") if len(sys.argv) > 2 else
 
 # Names that R and HTML must take as they are; no emoji, which the driver cannot type.
 NAMES = ["\u03b3\u03b4 T \u7d30\u80de", "</script><script>alert(1)</script>", "a\\b \"c\" & <d>"]
+
+# The seed of random steps, another one every day.
+SEED = int(os.environ.get("PROPTEST_RNG_SEED") or time.strftime("%Y%m%d", time.gmtime()))
 
 PAGES = ["lymphocytes", "hostile", "single"]
 
@@ -228,6 +233,41 @@ class Page(unittest.TestCase):
         self.assertEqual(len(self.all("#shares tbody tr")), 3 + 20)
         self.assertEqual(len(self.all("#numbers tbody tr")), 14)
 
+    def test_random_steps_are_replayed_and_undone(self):
+        """Steps of all kinds on random branches."""
+        for name in ["lymphocytes", "hostile"]:
+            random.seed(SEED)
+            self.open(name)
+            begin = self.text("#code")
+            for turn in range(5):
+                for _ in range(8):
+                    self.random_step()
+                if self.populations():
+                    self.keep(f"{name}-random{turn}")
+            self.run_js("""
+                const undo = document.getElementById("undo");
+                while (!undo.disabled) undo.click();""")
+            self.assertEqual(self.text("#code"), begin)
+
+    def random_step(self):
+        self.run_js("""
+            const [picks, key, name] = arguments;
+            const rows = [...document.querySelectorAll("#tree [role=treeitem]")];
+            picks.forEach((pick, i) => rows[Math.floor(pick * rows.length)].dispatchEvent(
+              new MouseEvent("click", { bubbles: true, ctrlKey: i > 0 })));
+            if (key === "name") {
+              document.getElementById("name").value = name;
+              document.querySelector("#name-form button").click();
+            } else {
+              const ctrlKey = key.startsWith("ctrl-");
+              document.activeElement.dispatchEvent(new KeyboardEvent("keydown",
+                { key: key.replace("ctrl-", ""), ctrlKey, bubbles: true }));
+            }""",
+                    [random.uniform(0.2, 1) for _ in range(random.choice([1, 1, 2, 3]))],
+                    random.choice(["Enter", "Enter", "Enter", "m", "u", "x", "name", "name",
+                                   "ctrl-z", "ctrl-y", "ArrowLeft"]),
+                    random.choice(["", *NAMES, "b", "none", "3"]))
+
     # ---- every page -----------------------------------------------------------------------------
 
     def test_pages_begin_with_the_populations_that_they_got(self):
@@ -305,6 +345,7 @@ class Page(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    print(f"random steps with PROPTEST_RNG_SEED={SEED}")
     result = unittest.main(argv=sys.argv[:1], exit=False).result
     print(result.testsRun - len(result.skipped))
     sys.exit(not result.wasSuccessful())
