@@ -45,7 +45,7 @@ export function showDensities(content, items) {
 
 function drawDensity(svg, content, column, items) {
   const [low, high] = content.range(column);
-  const across = d3.scaleLinear([low, high], [4, CURVE_WIDTH - 4]);
+  const across = d3.scaleLinear([low, high], [8, CURVE_WIDTH - 10]);
   const base = CURVE_HEIGHT - CURVE_FOOT;
   const width = (high - low) / content.steps;
   const middle = (step) => across(low + width * (step + 0.5));

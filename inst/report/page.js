@@ -297,7 +297,7 @@ function listen(id, action) {
 function begin() {
   showHead(content);
   showLegend(content);
-  prepareScatter(content, () => showScatter(content, itemsOf(content, view)));
+  prepareScatter(content, view.populations, () => showScatter(content, itemsOf(content, view)));
   d3.select("#number").attr("max", mostNumber(content));
   listen("#toggle", () => selectedRows().filter((row) => row.canOpen).slice(0, 1)
     .forEach((row) => actions.toggle(row.branch)));

@@ -6,9 +6,27 @@ const LEFT = 48;
 const FOOT = 40;
 const TOP = 8;
 
-export function prepareScatter(content, draw) {
-  const p = content.columns.length;
-  for (const [id, first] of [["#across", 0], ["#up", Math.min(1, p - 1)]]) {
+// Two columns that show populations apart: the one whose medians vary most, and the one that varies
+// most apart from it.
+function telling(content, populations) {
+  const medians = content.columns.map((name, column) => {
+    const units = populations.map((it) => content.unit(
+      content.unionQuantiles(it.branches, column)[2], column));
+    const mean = d3.sum(units) / units.length;
+    return units.map((unit) => unit - mean);
+  });
+  const product = (a, b) => d3.sum(a, (value, i) => value * b[i]);
+  const variances = medians.map((it) => product(it, it));
+  const best = (values) => values.indexOf(d3.max(values));
+  const across = best(variances);
+  const apart = medians.map((it, column) => (column === across ? -1
+    : variances[column] - product(it, medians[across]) ** 2 / (variances[across] || 1)));
+  return [across, best(apart)];
+}
+
+export function prepareScatter(content, populations, draw) {
+  const columns = populations.length > 0 ? telling(content, populations) : [0, 0];
+  for (const [id, first] of [["#across", columns[0]], ["#up", columns[1]]]) {
     const select = d3.select(id).on("change", draw);
     content.columns.forEach((name, column) => {
       select.append("option").attr("value", column).text(name);
