@@ -21,7 +21,7 @@ write_page <- function(content, file, call) {
 page_text <- function(content) {
   style <- page_source("report.css")
   script <- page_script()
-  filled(page_source("report.html"), list(
+  page <- filled(page_source("report.html"), list(
     title = html_escaped(content$title),
     policy = paste0(
       "default-src 'none'; script-src ", policy_hash(script), "; style-src ", policy_hash(style),
@@ -31,6 +31,7 @@ page_text <- function(content) {
     data = page_json(content),
     script = script
   ))
+  paste0(page, "\n")
 }
 
 # The text of a file of inst/report, in UTF-8.

@@ -145,6 +145,25 @@ test_that("a page has the populations that it gets", {
   expect_identical(page_of(tree, x)$least, 20L)
 })
 
+test_that("populations that were found in any way have a page", {
+  dense <- ghclust(x, "single", min_points = 10)
+  some <- attr(cut_populations(tree, 6), "roots")[c(1, 4)]
+  found <- list(
+    list(tree, cut_populations(tree)), list(tree, cut_populations(tree, 5)),
+    list(dense, cut_populations(dense)), list(tree, cut_populations(tree, branches = some))
+  )
+  for (given in found) {
+    page <- page_of(given[[1]], x, populations = given[[2]])
+    ids <- lapply(page$begin$groups, function(group) page$branches$id[group])
+    again <- cut_populations(given[[1]], branches = ids, min_members = page$least)
+    expect_identical(as.integer(again), as.integer(given[[2]]))
+  }
+  # A page shows populations without the cells that rest = "nearest" assigns.
+  near <- cut_populations(tree, 5, rest = "nearest", x = x)
+  expect_identical(page_of(tree, x, populations = near)$begin,
+                   page_of(tree, x, populations = cut_populations(tree, 5))$begin)
+})
+
 test_that("the calls have the expressions of the arguments", {
   of <- function(call) code_parts(match.call(report, call))
   expect_identical(of(quote(report(tree, x))), list(tree = "tree", x = "x = x"))
