@@ -313,6 +313,14 @@ job_cut_tree <- function(merge, k) .Call(wrap__job_cut_tree, merge, k)
 #' @noRd
 job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
 
+#' Starts to order the leaves of a tree so that neighbours are close to each other.
+#' @param merge as in job_cut_tree(), its first column on the left.
+#' @param distances doubles: the finite values of a dist object of the leaves.
+#' @param threads integer.
+#' @return External pointer to the job. Its value is component `order` of the hclust object.
+#' @noRd
+job_optimal_order <- function(merge, distances, threads) .Call(wrap__job_optimal_order, merge, distances, threads)
+
 #' Starts to check a tree.
 #' @param merge integer matrix of two columns with at least one row.
 #' @param order integers.

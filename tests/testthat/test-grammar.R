@@ -18,7 +18,8 @@ replaced <- list(
   gknn = c("get.distance", "BPPARAM"), # of findKNN() in BiocNeighbors
   gneighbours = c("get.distance", "BPPARAM"),
   gmhclust = "BPPARAM",
-  gmst = "BPPARAM"
+  gmst = "BPPARAM",
+  reorder.hclust = "agglo.FUN" # of reorder.dendrogram()
 )
 
 # What the first argument of each function is, and its name.
@@ -28,7 +29,8 @@ first <- c(
   cutree_apriori = "tree", cutree_top = "tree", gcutree = "tree", gdist = "x", ghclust = "x",
   gkmeans = "x", gknn = "x", gmhclust = "x", gmst = "x", gneighbours = "x", make_monotone = "tree",
   name_populations = "populations", observations = "x", plot_populations = "tree",
-  plot_tree = "tree", population_model = "populations", read_gknn = "output", report = "tree"
+  plot_tree = "tree", population_model = "populations", read_gknn = "output", report = "tree",
+  reorder.hclust = "x"
 )
 
 # The arguments that say how to compute, in their order.

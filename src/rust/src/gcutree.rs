@@ -2,8 +2,11 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::{self, Faults};
-use gmhclust_core::{cut, memory, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::{
+    cut, memory, optimal_order, Error as CoreError, Monitor, Result as CoreResult,
+};
 
+use crate::arguments;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::integers_to_r;
@@ -47,6 +50,31 @@ fn job_leaf_order(merge: Robj) -> Robj {
         Ok(move |_: &Monitor| dendrogram::leaf_order(&merge))
     };
     Job::start(merges, prepare(), integers_to_r).into_r()
+}
+
+/// Starts to order the leaves of a tree so that neighbours are close to each other.
+/// @param merge as in job_cut_tree(), its first column on the left.
+/// @param distances doubles: the finite values of a dist object of the leaves.
+/// @param threads integer.
+/// @return External pointer to the job. Its value is component `order` of the hclust object.
+/// @noRd
+#[extendr]
+fn job_optimal_order(merge: Robj, distances: Robj, threads: i32) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let merges = merges(&merge);
+    let prepare = || {
+        let merge = merge?;
+        plan(
+            "ordering the leaves needs",
+            optimal_order::bytes(merges + 1),
+        )?;
+        let merge = dendrogram::merge_rows(&merge)?;
+        Ok(move |monitor: &Monitor, distances: &[f64]| {
+            let cpu = arguments::cpu(threads)?;
+            cpu.install(|| optimal_order::optimal_order(&merge, distances, monitor))
+        })
+    };
+    Job::start_reading(merges, distances, prepare(), integers_to_r).into_r()
 }
 
 /// Starts to check a tree.
@@ -117,6 +145,7 @@ extendr_module! {
     mod gcutree;
     fn job_cut_tree;
     fn job_leaf_order;
+    fn job_optimal_order;
     fn job_tree_faults;
     fn job_joins_own;
 }

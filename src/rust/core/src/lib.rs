@@ -31,7 +31,7 @@
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
 //!   [`observations`], [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`],
-//!   [`next_float`], [`single_precision`], [`roster`];
+//!   [`next_float`], [`single_precision`], [`roster`], [`optimal_order`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];
@@ -62,6 +62,7 @@ pub mod monitor;
 pub mod neighbours;
 pub mod next_float;
 pub mod observations;
+pub mod optimal_order;
 pub mod populations;
 pub mod records;
 pub mod roster;

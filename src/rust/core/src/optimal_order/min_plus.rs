@@ -1,0 +1,74 @@
+//! The product of two matrices with the least sum in place of the sum of products.
+
+use pulp::{Simd, WithSimd};
+
+use crate::simd::dispatch;
+
+/// Number of columns (2 kB) that stay in the nearest cache. Only the time depends on it.
+const TILE: usize = 256;
+
+/// Rows of a matrix, from some row and column on.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    values: &'a [f64],
+    width: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The matrix `values`, with rows of `width` values, from this row and column on.
+    pub fn of(values: &'a [f64], width: usize, row: usize, column: usize) -> Self {
+        Self {
+            values: &values[row * width + column..],
+            width,
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, row: usize, column: usize) -> f64 {
+        self.values[row * self.width + column]
+    }
+
+    #[inline(always)]
+    fn some(&self, row: usize, column: usize, count: usize) -> &'a [f64] {
+        &self.values[row * self.width + column..][..count]
+    }
+}
+
+/// Lowers each value of `out` to the least `left`(i, k) + `right`(k, j) over the `inner` values of
+/// k. `out` has `rows` rows of `out_width` values each, of which the first `columns` are used.
+pub struct MinPlus<'a> {
+    pub left: Rows<'a>,
+    pub inner: usize,
+    pub right: Rows<'a>,
+    pub out: &'a mut [f64],
+    pub out_width: usize,
+    pub rows: usize,
+    pub columns: usize,
+}
+
+/// Computes a product.
+pub fn run(product: MinPlus<'_>) {
+    dispatch(product);
+}
+
+impl WithSimd for MinPlus<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for first in (0..self.columns).step_by(TILE) {
+            let width = TILE.min(self.columns - first);
+            for k in 0..self.inner {
+                let right = self.right.some(k, first, width);
+                for i in 0..self.rows {
+                    let left = self.left.get(i, k);
+                    let out = &mut self.out[i * self.out_width + first..][..width];
+                    for (out, &right) in out.iter_mut().zip(right) {
+                        let sum = left + right;
+                        *out = if sum < *out { sum } else { *out };
+                    }
+                }
+            }
+        }
+    }
+}
