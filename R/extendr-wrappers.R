@@ -431,6 +431,22 @@ integer_codes <- function(values, labels) .Call(wrap__integer_codes, values, lab
 #' @noRd
 memory_refusal <- function(what, bytes) .Call(wrap__memory_refusal, what, bytes)
 
+#' Starts to compare sets of leaves with the trees of drawn leaves.
+#' @param x,options as in job_gmhclust().
+#' @param leaf NULL if each observation is a leaf, or integers: the leaf of each observation.
+#' @param draws list(leaves, counts): integers, the drawn leaves, one draw after the other, and the
+#'   number of leaves of each draw.
+#' @param sets list(sizes, order, first, last, members): doubles, the observations of each leaf;
+#'   integers, the leaves from left to right, and the first and the last place in this order of
+#'   each set that is a branch; doubles, the observations of each leaf in each further set, one set
+#'   after the other.
+#' @param device as in job_gmhclust().
+#' @return External pointer to the job. Its value is list(agreement, backend): doubles, the largest
+#'   Jaccard coefficient of each set with a branch of each draw, NaN for less than two leaves, one
+#'   draw after the other; and the name of the backend.
+#' @noRd
+job_stability <- function(x, options, leaf, draws, sets, device) .Call(wrap__job_stability, x, options, leaf, draws, sets, device)
+
 #' Starts to make room for observations, which job_stored_append() hands over.
 #' @param rows number of observations.
 #' @param columns integer, their number of columns.

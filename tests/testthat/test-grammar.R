@@ -30,7 +30,7 @@ first <- c(
   gkmeans = "x", gknn = "x", gmhclust = "x", gmst = "x", gneighbours = "x", make_monotone = "tree",
   name_populations = "populations", observations = "x", plot_populations = "tree",
   plot_tree = "tree", population_model = "populations", read_gknn = "output", report = "tree",
-  reorder.hclust = "x"
+  reorder.hclust = "x", stability = "tree"
 )
 
 # The arguments that say how to compute, in their order.
@@ -127,7 +127,7 @@ test_that("an argument that is missing is named, also under its name in other fu
   x <- blobs(20, 3)
   verbs <- c("gmhclust", "gdist", "ghclust", "gkmeans", "gknn", "gmst", "gneighbours", "mhclust")
   of_trees <- c("cut_populations", "cutree_apriori", "cutree_top", "gcutree", "make_monotone",
-                "plot_populations", "plot_tree", "report")
+                "plot_populations", "plot_tree", "report", "stability")
   for (name in c(verbs, of_trees)) {
     f <- get(name, asNamespace("gmhclust"))
     first <- names(formals(f))[1]

@@ -18,6 +18,7 @@ fixtures <- function(scratch) {
     named <- gmhclust::name_populations(pops, c("a" = 1))
     mapping <- gmhclust::cut_populations(grown, k = 2, min_members = 6, x = x)
     model <- gmhclust::population_model(mapping)
+    stable <- gmhclust::stability(joined, x, 3, 2, min_members = 3)
     dense <- gmhclust::ghclust(x, "single", min_points = 4)
     nn <- gmhclust::gknn(x, 3)
     ranges <- gmhclust::gneighbours(x, 2)
@@ -62,6 +63,10 @@ base_calls <- alist(
   predict(object = model, newdata = x, by = "posterior"),
   predict(object = model, newdata = y, type = "posterior"),
   predict(object = model, newdata = x, type = "distance", top = 1), print(x = model),
+  reorder.hclust(x = grown, wts = d), reorder.hclust(x = tree, wts = as.matrix(d), threads = 2),
+  reorder.hclust(x = inverted, wts = x[, 1], agglo.FUN = "mean"),
+  stability(tree = grown, x = x, times = 2, populations = 2, min_members = 3),
+  stability(tree = joined, x = x, times = 3, populations = FALSE), print(x = stable),
   make_monotone(tree = inverted),
   make_monotone(tree = inverted, method = "halfway"), make_monotone(tree = inverted, eps = 0.1),
   check_hclust(tree = tree), check_hclust(tree = joined), as_edges(nn = nn),

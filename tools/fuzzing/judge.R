@@ -38,7 +38,8 @@ known_warnings <- "treating non-finite values as NA|conversion failure on"
 is_of_others <- function(call, env) {
   ours <- switch(as.character(call[[1]]),
     as.list = , get_rows = "gknn_files",
-    print = c("gmhclust_settings", "populations", "population_model", "gknn_files", "gpu_devices"),
+    print = c("gmhclust_settings", "populations", "population_model", "gknn_files", "gpu_devices",
+              "stability"),
     predict = c("populations", "population_model"),
     compare = , as.data.frame = "populations"
   )
@@ -67,7 +68,11 @@ invalid_value <- function(verb, value, call, env) {
   arg <- function(name) eval(call[[name]], env)
   switch(verb,
     gdist = invalid_dist(value),
-    ghclust = , gmhclust = , mhclust = , cutree_top = , cutree_apriori = invalid_tree(value),
+    ghclust = , gmhclust = , mhclust = , cutree_top = , cutree_apriori = ,
+    reorder.hclust = invalid_tree(value),
+    stability = if (!all(unlist(value$agreement) %in% NA | unlist(value$agreement) <= 1)) {
+      "no agreements"
+    },
     make_monotone = if (is.unsorted(value$height)) "heights decrease" else invalid_tree(value),
     gkmeans = invalid_kmeans(value),
     gknn = if (!inherits(value, "gknn_files")) invalid_neighbours(value),

@@ -121,7 +121,11 @@ fn gmhclust_degenerate_limit() -> Robj {
     vector::double(mahalanobis::MOST_DEGENERATE_WORK).unwrap_or_else(|_| rvalue::null())
 }
 
-fn options_of(list: &List) -> CoreResult<Options> {
+/// The options of a clustering, from the list of job_gmhclust().
+///
+/// # Errors
+/// `Error::Input` if an option is missing or has another type.
+pub fn options_of(list: &List) -> CoreResult<Options> {
     let fields = Fields::new("options", list);
     let subthreshold: String = fields.get("subthreshold")?;
     let distance: String = fields.get("distance")?;
@@ -135,7 +139,10 @@ fn options_of(list: &List) -> CoreResult<Options> {
 }
 
 /// The codes of `n` observations.
-fn apriori_codes(codes: &[i32], n: usize) -> CoreResult<Vec<u32>> {
+///
+/// # Errors
+/// `Error::Input` if they are negative or not one for each observation, and `Error::Memory`.
+pub fn apriori_codes(codes: &[i32], n: usize) -> CoreResult<Vec<u32>> {
     if codes.len() != n || codes.iter().any(|&code| code < 0) {
         let message = "`apriori` has codes that are missing or negative, or not one for each row";
         return Err(CoreError::Input(message.into()));

@@ -33,6 +33,7 @@ mod results;
 mod rvalue;
 mod spanning;
 mod squares;
+mod stability;
 mod stored;
 mod vector;
 
@@ -74,5 +75,6 @@ extendr_module! {
     use job;
     use labels;
     use memory;
+    use stability;
     use stored;
 }

@@ -31,7 +31,7 @@
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
 //!   [`observations`], [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`],
-//!   [`next_float`], [`single_precision`], [`roster`], [`optimal_order`];
+//!   [`next_float`], [`single_precision`], [`roster`], [`optimal_order`], [`agreement`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];
@@ -41,6 +41,7 @@
 //! Each algorithm has a trait for the operations that it needs of a device; [`Cpu`] implements all
 //! of them. Accelerators implement them in other crates.
 
+pub mod agreement;
 pub mod cpu;
 pub mod cut;
 pub mod dendrogram;

@@ -55,6 +55,26 @@ impl Workload {
         }
     }
 
+    /// Several Mahalanobis-average clusterings, one of each draw of this many leaves; `are_single`
+    /// says whether a leaf is one observation.
+    pub fn draws(
+        leaves: impl Iterator<Item = usize> + Clone,
+        columns: usize,
+        are_single: bool,
+        distance: Distance,
+    ) -> Self {
+        Self::Agglomeration {
+            sizes: ProblemSizes {
+                largest: leaves.clone().max().unwrap_or(0),
+                apriori_clusters: leaves.clone().count(),
+                // A thread block of a GPU merges single observations only.
+                observations: if are_single { leaves.sum() } else { 0 },
+            },
+            columns,
+            distance,
+        }
+    }
+
     /// The distances of pairs of observations with this many columns.
     pub fn distances(pairs: &Pairs, columns: usize) -> Self {
         Self::Pairs {

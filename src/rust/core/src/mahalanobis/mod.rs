@@ -17,7 +17,8 @@
 //! * [`clusters`]: the state of the clusters on the CPU;
 //! * [`agglomerate`]: the merges of a problem, by the CPU alone or by the CPU with screens of
 //!   another device; [`reference`]: the same merges by the plain definition, for tests;
-//! * `singular`: the number of merges of a tree that make clusters with a singular covariance.
+//! * `singular`: the number of merges of a tree that make clusters with a singular covariance;
+//!   `stability`: how well sets of observations agree with the branches of trees of drawn ones.
 
 pub mod agglomerate;
 pub mod apriori;
@@ -45,6 +46,7 @@ pub mod reference;
 pub mod screen;
 pub mod shape;
 mod singular;
+mod stability;
 pub mod subthreshold;
 #[cfg(test)]
 mod tests;
@@ -58,4 +60,5 @@ pub use options::{Distance, Options};
 pub use partition::AprioriPartition;
 pub use problem::{BoundingBox, Problem, UnionRule};
 pub use singular::SingularMerges;
+pub use stability::Stability;
 pub use subthreshold::Subthreshold;
