@@ -21,6 +21,9 @@
 #' @param engine The package that draws: \pkg{ComplexHeatmap}, or base graphics. `"auto"` means
 #'   ComplexHeatmap if it is installed, else base graphics.
 #' @param main The title.
+#' @param order The order of the populations. `"similar"` flips branches of the tree so that
+#'   populations with similar medians are side by side, see [reorder.hclust()]; `"tree"` keeps the
+#'   order of `tree`.
 #' @param ... Arguments of [observations()] for `x`. If ComplexHeatmap draws, also arguments of its
 #'   `Heatmap()`, for the heat map of the medians, such as `row_split` or `col`; and of its
 #'   `draw()`, such as `heatmap_legend_side`.
@@ -42,11 +45,14 @@
 #' largest cluster. A merge that is lower than one of its parts (an inversion) is drawn a little
 #' above this part. The time is proportional to the size of `x`.
 #'
+#' Populations are similar if the sum of squared differences of their medians, on the colour scale,
+#' is small.
+#'
 #' @return Invisibly, a list of the parts of the picture:
 #'   \describe{
-#'     \item{`tree`}{the tree above the populations, of class `hclust`; `NULL` for one population.
-#'       Its labels, and the row names of the matrices, are the names or numbers of the
-#'       populations.}
+#'     \item{`tree`}{the tree above the populations, of class `hclust`, with its leaves in the order
+#'       of the picture; `NULL` for one population. Its labels, and the row names of the matrices,
+#'       are the names or numbers of the populations.}
 #'     \item{`medians`}{matrix: the median of each marker (column) in each population (row), in
 #'       units of `x`.}
 #'     \item{`sizes`}{the number of observations in each population.}
@@ -78,11 +84,13 @@ plot_populations <- function(tree,
                              scale = TRUE,
                              engine = c("auto", "ComplexHeatmap", "base"),
                              main = NULL,
+                             order = c("similar", "tree"),
                              ...) {
   call <- match.call()
   check_tree(tree, "tree", call)
   if (missing(x)) refuse_missing("x", needs_observations, call)
   scale <- check_flag(scale, "scale", call)
+  order <- check_choice(order, c("similar", "tree"), "order", call)
   engine <- check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call)
   engine <- heatmap_engine(engine, call)
   more <- arguments_of_engine(engine, ...)
@@ -103,6 +111,7 @@ plot_populations <- function(tree,
   )
   if (is.null(main)) main <- populations_title(population, shown$k)
   colours <- if (scale) unit_scaled(content$medians, x) else content$medians
+  if (order == "similar") content$tree <- tree_in_order(content$tree, colours, call)
   if (engine == "base") {
     draw_populations_base(content, colours, scale, main, call)
   } else {
@@ -158,6 +167,19 @@ population_tree <- function(tree, shown, arg, call) {
     merge, tree$height[joins], leaf_order(merge, call), shown$names, tree$method, tree$call,
     tree$dist.method
   )
+}
+
+# The tree above populations, with those of similar colours of medians side by side.
+tree_in_order <- function(tree, colours, call) {
+  if (is.null(tree)) return(NULL)
+  # Squares of large values would overflow.
+  unit <- max(abs(colours), .Machine$double.xmin)
+  tree$order <- optimal_order(
+    tree$merge, as.vector(stats::dist(colours / unit)),
+    check_threads(session_option("threads"), call), FALSE, call
+  )
+  tree$merge <- merge_in_order(tree$merge, tree$order)
+  tree
 }
 
 # Like `shown$core`, but if a population is a union of several clusters, all of its clusters except

@@ -45,6 +45,23 @@ test_that("the tree joins populations as the whole tree does", {
   expect_identical(found$tree$height[4], h$height[last])
 })
 
+test_that("populations with similar medians are side by side, unless the tree's order is kept", {
+  many <- cut_populations(h, 8, 15)
+  similar <- drawn(h, x, many)
+  kept <- drawn(h, x, many, order = "tree")
+  expect_identical(kept$tree$order, leaf_order(kept$tree$merge, NULL))
+  expect_identical(similar[names(similar) != "tree"], kept[names(kept) != "tree"])
+  distances <- as.matrix(dist(unit_scaled(kept$medians, x)))
+  neighbours <- function(tree) sum(distances[cbind(head(tree$order, -1), tail(tree$order, -1))])
+  expect_lt(neighbours(similar$tree), neighbours(kept$tree))
+  ordered <- reorder(kept$tree, as.dist(distances))
+  expect_identical(similar$tree[c("merge", "height", "order")],
+                   ordered[c("merge", "height", "order")])
+  huge <- drawn(h, x * 1e300, many, scale = FALSE)
+  expect_identical(huge$tree$order, drawn(h, x, many, scale = FALSE)$tree$order)
+  expect_error(drawn(h, x, many, order = 3:1), "`order` is a numeric|`order` is an integer")
+})
+
 test_that("populations may be a number, NULL, other clusters, or with the rest", {
   expect_identical(drawn(h, x, 4), drawn(h, x, cut_populations(h, 4)))
   natural <- gmhclust(x, 50)
@@ -54,7 +71,8 @@ test_that("populations may be a number, NULL, other clusters, or with the rest",
   nearest <- cut_populations(h, 5, 20, rest = "nearest", x = x)
   found <- drawn(h, x, nearest)
   expect_identical(found$sizes, tabulate(as.integer(nearest), 5))
-  expect_identical(found$tree[1:3], drawn(h, x, population)$tree[1:3])
+  kept <- drawn(h, x, nearest, order = "tree")$tree
+  expect_identical(kept[1:3], drawn(h, x, population, order = "tree")$tree[1:3])
   one <- drawn_by_both(h, x, 1)
   expect_null(one$tree)
   expect_identical(one$medians[1, ], apply(x, 2, median))
