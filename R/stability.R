@@ -51,8 +51,8 @@
 #'
 #' @section Random numbers:
 #' The draws are `sample.int(n, replace = TRUE)`, one after the other, so [set.seed()] and
-#' [RNGkind()] make the result repeatable. It does not depend on the backend, the devices and the number of
-#' threads. An invalid argument is noticed before anything is drawn.
+#' [RNGkind()] make the result repeatable. It does not depend on the backend, the devices and the
+#' number of threads. An invalid argument is noticed before anything is drawn.
 #'
 #' @section Time and memory:
 #' The time is about that of `times` trees of 63% of the observations, or of the tree above 63% of
@@ -275,7 +275,7 @@ agreements_of_draws <- function(x, settings, top, sets, times, device, options, 
   })
   choices <- settings[c("threshold", "subthreshold", "distance", "normalize")]
   leaf <- if (!is.null(top$leaf)) as.vector(top$leaf)
-  display <- joint_progress(times, "Clustering draws", options$progress,
+  display <- joint_progress(times, "Resampling", options$progress,
                             list(total = times, name = "draws"))
   on.exit(display$close())
   value <- run_job(
@@ -286,7 +286,7 @@ agreements_of_draws <- function(x, settings, top, sets, times, device, options, 
            last = sets$last, members = as.vector(sets$members)),
       device
     ),
-    display$step(times), "Clustering draws", call
+    display$step(times), "Resampling", call
   )
   # NaN of a draw that does not count.
   value$agreement[is.nan(value$agreement)] <- NA

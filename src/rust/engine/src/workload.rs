@@ -162,4 +162,27 @@ mod tests {
         assert!(!work(0).is_divisible());
         assert!(work(2).is_divisible());
     }
+
+    #[test]
+    fn gpus_share_draws_and_blocks_merge_single_observations_only() {
+        let sizes = |are_single| {
+            let work = Workload::draws([70, 60].into_iter(), 14, are_single, Distance::Centroid);
+            assert!(work.is_divisible());
+            match work {
+                Workload::Agglomeration { sizes, .. } => sizes,
+                other => panic!("{other:?}"),
+            }
+        };
+        let expected = ProblemSizes {
+            largest: 70,
+            apriori_clusters: 2,
+            observations: 130,
+        };
+        assert_eq!(sizes(true), expected);
+        let above = ProblemSizes {
+            observations: 0,
+            ..expected
+        };
+        assert_eq!(sizes(false), above);
+    }
 }

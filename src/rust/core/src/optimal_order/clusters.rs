@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use super::NEEDS;
 use crate::dendrogram::leaf_order;
 use crate::error::Result;
 use crate::memory;
+
+/// The start of memory errors: what needs the memory.
+pub const NEEDS: &str = "ordering the leaves needs";
 
 /// A cluster: the places of its leaves, and the first place of its second half; a leaf has none.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +94,7 @@ impl Clusters {
         if id > 0 {
             return self.merged[id as usize - 1];
         }
-        let place = self.places[id.unsigned_abs() as usize - 1] as usize;
+        let place = self.place(-id);
         Cluster {
             id,
             start: place,
@@ -109,6 +111,11 @@ impl Clusters {
     /// The leaf (from 1) at a place.
     pub fn leaf(&self, place: usize) -> i32 {
         self.order[place]
+    }
+
+    /// The place of a leaf (from 1).
+    pub fn place(&self, leaf: i32) -> usize {
+        self.places[leaf as usize - 1] as usize
     }
 
     /// The clusters of the merges, in their order.

@@ -25,15 +25,16 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
-use clusters::{Cluster, Clusters};
+use clusters::{Cluster, Clusters, NEEDS};
 use min_plus::{MinPlus, Rows};
-
-/// The start of memory errors: what needs the memory.
-const NEEDS: &str = "ordering the leaves needs";
 
 /// Number of rows of M that a thread computes together; they share the loads of the other factor.
 /// Only the time depends on it.
-const ROWS: usize = 8;
+const ROWS: usize = 32;
+
+/// Number of leaves whose distances are copied together: their distances to one leaf are in the same
+/// line of the cache. Only the time depends on it.
+const LEAVES: usize = 8;
 
 /// Smallest number of additions for a cluster whose rows are divided among threads. Fewer additions
 /// take less time than waking a thread. Only the time depends on it.
@@ -73,7 +74,7 @@ pub fn optimal_order(merge: &[[i32; 2]], distances: &[f64], monitor: &Monitor) -
     let mut sums = Sums {
         clusters: &clusters,
         distances,
-        values: squared(&clusters, distances)?,
+        values: squared(&clusters, distances, monitor)?,
         room: Vec::new(),
     };
     clusters
@@ -81,7 +82,6 @@ pub fn optimal_order(merge: &[[i32; 2]], distances: &[f64], monitor: &Monitor) -
         .for_each(|cluster| monitor.expect(additions(&clusters, cluster)));
     for cluster in clusters.merged() {
         sums.unite(cluster, monitor)?;
-        monitor.advance(additions(&clusters, cluster));
     }
     sums.best_order()
 }
@@ -89,24 +89,36 @@ pub fn optimal_order(merge: &[[i32; 2]], distances: &[f64], monitor: &Monitor) -
 /// The number of additions for a cluster.
 fn additions(clusters: &Clusters, cluster: Cluster) -> u64 {
     let (left, right) = clusters.halves(cluster);
-    let of = |a: Cluster, b: Cluster| {
-        let halves = a.ends().into_iter();
-        let pairs: usize = halves.map(|(ends, others)| ends.len() * others.len()).sum();
-        (pairs * b.len()) as u64
-    };
-    of(left, right) + of(right, left)
+    let rows = left.ends().into_iter();
+    rows.map(|(ends, others)| additions_of_rows(ends.len(), others.len(), right))
+        .sum()
+}
+
+/// The number of additions for some rows of a cluster, with this number of leaves opposite to them.
+fn additions_of_rows(rows: usize, others: usize, right: Cluster) -> u64 {
+    let of_right = right.ends().into_iter();
+    let pairs: usize = of_right
+        .map(|(ends, others)| ends.len() * others.len())
+        .sum();
+    (rows * (others * right.len() + pairs)) as u64
 }
 
 /// The distances of all pairs of places, as a full matrix.
-fn squared(clusters: &Clusters, distances: &[f64]) -> Result<Vec<f64>> {
+fn squared(clusters: &Clusters, distances: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
     let n = clusters.leaves();
     let mut values = memory::zeros(NEEDS, n * n)?;
-    let rows = values.par_chunks_mut(n).enumerate();
-    rows.for_each(|(i, row)| {
-        for (j, value) in row.iter_mut().enumerate().filter(|&(j, _)| j != i) {
-            *value = distances[clusters.pair(i, j)];
+    let mut rows: Vec<(usize, &mut [f64])> = values.chunks_exact_mut(n).enumerate().collect();
+    rows.sort_unstable_by_key(|&(place, _)| clusters.leaf(place));
+    rows.par_chunks_mut(LEAVES).try_for_each(|some| {
+        monitor.check()?;
+        for leaf in 1..=n as i32 {
+            let other = clusters.place(leaf);
+            for (place, row) in some.iter_mut().filter(|&&mut (place, _)| place != other) {
+                row[other] = distances[clusters.pair(*place, other)];
+            }
         }
-    });
+        Ok(())
+    })?;
     Ok(values)
 }
 
@@ -137,7 +149,9 @@ impl Sums<'_> {
         let values = &self.values;
         let row_of = |(ends, others, out): (Range<usize>, Range<usize>, &mut [f64])| {
             monitor.check()?;
+            let additions = additions_of_rows(ends.len(), others.len(), right);
             rows_of_sums(values, n, ends, others, right, out);
+            monitor.advance(additions);
             Ok(())
         };
         let mut tasks = Vec::new();
