@@ -32,8 +32,8 @@ use min_plus::{MinPlus, Rows};
 /// Only the time depends on it.
 const ROWS: usize = 32;
 
-/// Number of leaves whose distances are copied together: their distances to one leaf are in the same
-/// line of the cache. Only the time depends on it.
+/// Number of leaves whose distances are copied together: their distances to one leaf are in the
+/// same line of the cache. Only the time depends on it.
 const LEAVES: usize = 8;
 
 /// Smallest number of additions for a cluster whose rows are divided among threads. Fewer additions
