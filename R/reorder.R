@@ -134,9 +134,9 @@ leaf_distances <- function(distances, n, arg, call) {
       got <- paste("is", describe(distances), "of", paste(dim(distances), collapse = " x "))
       refuse(arg, got, needs, call)
     }
-    distances <- unname(distances)
+    distances <- matrix(as.double(distances), n)
     if (!isSymmetric(distances)) refuse(arg, "is not symmetric", needs, call)
-    values <- as.double(distances[lower.tri(distances)])
+    values <- distances[lower.tri(distances)]
   }
   if (!all(is.finite(values))) {
     refuse(arg, paste("has", values[!is.finite(values)][1]), "distances must be finite", call)

@@ -46,6 +46,7 @@ test_that("distances may be a matrix, and those of another tree", {
   expect_flips(ordered, tree)
   expect_lt(path_length(ordered$order, d), path_length(tree$order, d))
   expect_identical(reorder(tree, as.matrix(d)), ordered)
+  expect_identical(reorder(tree, noquote(as.matrix(d))), ordered)
   expect_identical(reorder(tree, round(as.matrix(d)) + 0L), reorder(tree, round(d)))
   # Again, nothing is to gain.
   expect_identical(reorder(ordered, d), ordered)

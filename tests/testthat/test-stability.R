@@ -254,6 +254,11 @@ test_that("the result is printed and plotted", {
     none$branches <- none$branches[0, ]
     plot(none)
   })
+  for (part in list(list(times = -1), list(drawn = quote(f(x))), list(agreement = 1))) {
+    broken <- s
+    broken[names(part)] <- part
+    expect_refused(print(broken), "`x` has components that do not fit", "print.stability")
+  }
   broken <- s
   broken$branches <- NULL
   expect_refused(print(broken), "`x` has components that do not fit", "print.stability")

@@ -147,5 +147,5 @@ with_slot <- function(x, name, value) {
 # Arguments that are not replaced by these values, because the call would be valid and long.
 is_too_long <- function(arg, value) {
   is_number <- is.numeric(value) && length(value) == 1 && !is.object(value) && is.finite(value)
-  arg %in% c("nstart", "threads", "centers") && is_number && value > 100
+  arg %in% c("nstart", "threads", "centers", "times") && is_number && value > 100
 }
