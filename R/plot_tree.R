@@ -18,6 +18,9 @@
 #' @param leaves The number of leaves to draw. `NULL` means all leaves if the tree has at most
 #'   1,000. For a larger tree, `NULL` means 200 leaves, or more if necessary to separate all
 #'   populations, at most 2,000.
+#' @param support `NULL`, or the result of [stability()] for `tree`, or for the tree of which `tree`
+#'   is the top. The mean agreement of each of its branches is written above the branch, in percent.
+#'   A small tree is then drawn like the top of a large one.
 #'
 #' @details
 #' In the drawing of the top, a triangle stands for the merges within a leaf. The apex of the
@@ -32,9 +35,9 @@
 #'
 #' @return `tree`, invisibly.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, or `populations` or
-#' `leaves` is invalid.
-#' @seealso [plot_populations()], [cut_populations()], [cutree_top()]
+#' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, or `populations`,
+#' `leaves` or `support` is invalid.
+#' @seealso [plot_populations()], [cut_populations()], [cutree_top()], [stability()]
 #' @examples
 #' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 5), 1:14])
 #' tree <- gmhclust(x, threshold = 50, apriori = 300)
@@ -43,26 +46,58 @@
 #' top <- cutree_top(tree, 20)
 #' plot(top, hang = -1)
 #' @export
-plot_tree <- function(tree, ..., populations = NULL, leaves = NULL) {
+plot_tree <- function(tree, ..., populations = NULL, leaves = NULL, support = NULL) {
   call <- match.call()
   check_tree(tree, "tree", call)
+  support <- check_support(support, tree, call)
   n <- length(tree$order)
   shows_all <- n <= largest_plain_plot || isTRUE(leaves >= n)
-  if (shows_all && (is.null(populations) || isFALSE(populations))) {
+  no_populations <- is.null(populations) && shows_all || isFALSE(populations)
+  if (shows_all && no_populations && is.null(support)) {
     drawn <- tree
     # stats writes the function and the data of the call below the plot.
     if (!is.call(tree$call) || length(tree$call) < 2) drawn$call <- quote(gmhclust(x))
     plot(drawn, ...)
     return(invisible(tree))
   }
-  shown <- if (isFALSE(populations)) {
+  shown <- if (no_populations) {
     list(core = integer(n), k = 0L, names = character(0))
   } else {
     shown_populations(tree, populations, "populations", call)
   }
   leaves <- check_leaves(leaves, tree, shown$core, call)
-  draw_top(top_picture(tree, leaves, shown, call), ...)
+  picture <- top_picture(tree, leaves, shown, call)
+  picture$support <- support_of_top(support, tree, leaves)
+  draw_top(picture, ...)
   invisible(tree)
+}
+
+# The branches of a value of stability(): a data frame of the `merge` of `tree` and the `mean`
+# agreement; NULL for NULL.
+check_support <- function(support, tree, call) {
+  if (is.null(support)) return(NULL)
+  needs <- "it must be NULL, or the value of stability() for this tree"
+  if (!inherits(support, "stability")) {
+    refuse("support", paste("is", describe(support)), needs, call)
+  }
+  check_stability(support, call, "support")
+  n <- length(tree$order)
+  # The merges of a top are the last ones of the whole tree.
+  observations <- max(n, length(tree$leaf))
+  merge <- support$branches$merge
+  if (!is_whole(merge) || any(merge < 1 | merge >= observations)) {
+    refuse("support", "has merges that the tree does not have", needs, call)
+  }
+  branches <- data.frame(merge = merge - (observations - n), mean = support$branches$mean)
+  branches[branches$merge > 0 & !is.na(branches$mean), ]
+}
+
+# The branches that begin within the drawn top of this number of leaves: a data frame of the `merge`
+# of the top and the `text`.
+support_of_top <- function(support, tree, leaves) {
+  if (is.null(support)) return(NULL)
+  merge <- support$merge - (length(tree$order) - leaves)
+  data.frame(merge = merge, text = sprintf("%.0f", 100 * support$mean))[merge > 0, ]
 }
 
 # Maximum number of leaves that are drawn by stats; with more, labels and branches overlap on a
@@ -213,7 +248,15 @@ draw_top <- function(picture, labels = NULL, hang = NULL, check = NULL, axes = T
   graphics::plot.new()
   graphics::plot.window(c(0, total), c(min(0, top$height) - 2 * bar, highest), xaxs = "i")
   draw_leaves(picture, place, colours)
-  draw_branches(branches(top, place$centre, picture$inside), picture$content, colours)
+  lines <- branches(top, place$centre, picture$inside)
+  draw_branches(lines, picture$content, colours)
+  support <- picture$support
+  if (NROW(support) > 0) {
+    graphics::text(
+      rowMeans(lines$at)[support$merge], lines$height[support$merge], support$text, pos = 3,
+      offset = 0.15, cex = 0.75, xpd = NA
+    )
+  }
   graphics::rect(
     place$left, -1.4 * bar, place$right, -0.4 * bar,
     col = colours[picture$population + 1], border = NA

@@ -86,7 +86,7 @@
 #' Hennig C (2007). Cluster-wise assessment of cluster stability. *Computational Statistics & Data
 #' Analysis* 52(1), 258-271. \doi{10.1016/j.csda.2006.11.025}. Function `clusterboot()` of package
 #' \pkg{fpc} has the same measure for other clusterings.
-#' @seealso [cut_populations()], [gmhclust()]
+#' @seealso [plot_tree()] writes the agreements at the branches of a tree; [cut_populations()].
 #' @examples
 #' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
 #' tree <- gmhclust(x, threshold = 50, apriori = 200)
@@ -426,19 +426,21 @@ stability_words <- function(table) {
 
 in_lines <- function(text) unlist(lapply(text, strwrap, width = 80, exdent = 2))
 
-# Stops unless `x` is a value of stability().
-check_stability <- function(x, call) {
+# Stops unless `x`, argument `arg`, is a value of stability().
+check_stability <- function(x, call, arg = "x") {
   columns <- c("members", "draws", "mean", "sd", "recovered", "dissolved", "verdict")
   is_table <- function(table) {
     is.data.frame(table) && all(columns %in% names(table)) && is.numeric(table$mean)
   }
-  is_sound <- is.list(x) && is_table(x$branches) && is_single_number(x$times) &&
-    is_single_number(x$count) && is_single_number(x$min_members) &&
+  is_count <- function(value) is_single_number(value) && !is.object(value) && value >= 0
+  is_sound <- is.list(x) && is_table(x$branches) && is_count(x$times) && is_count(x$count) &&
+    is_count(x$min_members) && is.character(x$drawn) && length(x$drawn) == 1 &&
+    is.list(x$agreement) &&
     (is.null(x$populations) ||
        is_table(x$populations) && is.character(x$populations$population) &&
          is.numeric(x$agreement$populations) &&
          NROW(x$agreement$populations) == nrow(x$populations))
   if (!is_sound) {
-    refuse("x", "has components that do not fit", "it must be the value of stability()", call)
+    refuse(arg, "has components that do not fit", "it must be the value of stability()", call)
   }
 }

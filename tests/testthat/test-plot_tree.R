@@ -145,3 +145,40 @@ test_that("names below a tree stay on their lines, near their populations, witho
   })
   expect_identical(cut_middle(c("abc", "abcdefghij"), 6), c("abc", "ab..ij"))
 })
+
+test_that("the support of branches is written at their merges", {
+  x <- blobs(300, 3)
+  tree <- gmhclust(x, 12, apriori = rep(1:60, 5), warn = FALSE)
+  set.seed(1)
+  s <- stability(tree, x, 5, 3, min_members = 20)
+  percent <- sprintf("%.0f", 100 * s$branches$mean)
+  all <- support_of_top(check_support(s, tree, NULL), tree, 300)
+  expect_equal(all$merge, s$branches$merge)
+  expect_identical(all$text, percent)
+  # In a top, the last merges, by their numbers there.
+  below <- leaves_of_merges(tree)[s$branches$merge]
+  for (top in list(cutree_apriori(tree), cutree_top(tree, 20))) {
+    found <- support_of_top(check_support(s, top, NULL), top, length(top$order))
+    inside <- lapply(leaves_of_merges(top)[found$merge], function(leaves) {
+      which(top$leaf %in% leaves)
+    })
+    is_there <- s$branches$merge > 300 - length(top$order)
+    expect_identical(inside, lapply(below[is_there], sort))
+    expect_identical(found$text, percent[is_there])
+    expect_gt(nrow(found), 1)
+  }
+  few <- support_of_top(check_support(s, tree, NULL), tree, 20)
+  expect_equal(few, found)
+  on_no_screen({
+    expect_identical(plot_tree(tree, populations = 3, leaves = 20, support = s), tree)
+    plot_tree(tree, support = s)
+    plot_tree(cutree_top(tree, 2), support = s, populations = FALSE)
+  })
+  expect_refused(plot_tree(tree, support = 1), "`support` is 1; it must be NULL", "plot_tree")
+  other <- gmhclust(x[1:40, ], 12, warn = FALSE)
+  expect_refused(plot_tree(other, support = s), "`support` has merges that the tree does not have",
+                 "plot_tree")
+  s$times <- NULL
+  expect_refused(plot_tree(tree, support = s), "`support` has components that do not fit",
+                 "plot_tree")
+})
