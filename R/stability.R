@@ -156,7 +156,7 @@ check_repeatable <- function(tree, arg, call) {
 
 # The populations to look for, as of shown_populations(); NULL for none.
 populations_to_find <- function(tree, x, populations, least, device, options, call, ...) {
-  if (isFALSE(populations)) return(NULL)
+  if (identical(populations, FALSE)) return(NULL)
   if (is.null(populations)) {
     # The columns of x are looked at again later.
     populations <- tryCatch(
@@ -432,7 +432,9 @@ check_stability <- function(x, call, arg = "x") {
   is_table <- function(table) {
     is.data.frame(table) && all(columns %in% names(table)) && is.numeric(table$mean)
   }
-  is_count <- function(value) is_single_number(value) && !is.object(value) && value >= 0
+  is_count <- function(value) {
+    is_single_number(value) && !is.object(value) && value >= 0 && value <= .Machine$integer.max
+  }
   is_sound <- is.list(x) && is_table(x$branches) && is_count(x$times) && is_count(x$count) &&
     is_count(x$min_members) && is.character(x$drawn) && length(x$drawn) == 1 &&
     is.list(x$agreement) &&

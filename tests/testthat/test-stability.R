@@ -254,7 +254,9 @@ test_that("the result is printed and plotted", {
     none$branches <- none$branches[0, ]
     plot(none)
   })
-  for (part in list(list(times = -1), list(drawn = quote(f(x))), list(agreement = 1))) {
+  parts <- list(list(times = -1), list(times = 2^31), list(drawn = quote(f(x))),
+                list(agreement = 1))
+  for (part in parts) {
     broken <- s
     broken[names(part)] <- part
     expect_refused(print(broken), "`x` has components that do not fit", "print.stability")
@@ -282,6 +284,8 @@ test_that("trees that cannot be made again are refused", {
   refused(stability(tree, x, 2.5), "`times` is 2.5")
   refused(stability(tree, x, 5, 40), "`populations` is 40; the tree has only")
   refused(stability(tree, x, 5, 1:60 - 2), "`populations` is")
+  odd <- structure(FALSE, class = "data.frame")
+  refused(stability(tree, x, 5, odd), "`populations` is an object of class \"data.frame\"")
   refused(stability(tree, x, 5, 2, min_members = 61), "`min_members` is 61")
   refused(stability(tree, x, 5, 2, progress = 1), "`progress` is 1")
   refused(stability(tree, x, 5, 2, backend = "opencl"), "`backend` is")
