@@ -419,7 +419,8 @@ job_cancel <- function(job) .Call(wrap__job_cancel, job)
 #' @param values integers.
 #' @param labels integers, different ones and none of them 0; NULL for all of `values`, without 0
 #'   and NA.
-#' @return list(labels, codes): the labels, and for each value the place of its label, 0 for none.
+#' @return list(labels, codes): the labels, and for each value the place of its label, 0 for none;
+#'   `values` itself if these are the places.
 #'   NULL for numbers that are negative or large, and if there is too little memory.
 #' @noRd
 integer_codes <- function(values, labels) .Call(wrap__integer_codes, values, labels)
