@@ -14,6 +14,8 @@
 #' @param gates `NULL`, or a label for each observation, such as its gate: at most 500 labels.
 #' @param samples `NULL`, or a label for each observation: its sample or donor, at most 500. For a
 #'   `flowSet`, `NULL` means its samples.
+#' @param support `NULL`, or the result of [stability()] for `tree`, or for the tree of which `tree`
+#'   is the top: branches show their mean agreement.
 #' @param most The greatest number of branches to which the tree can be opened. For more than 60
 #'   columns, it is smaller, so that the file stays below 5 MB.
 #' @param title The title of the page.
@@ -22,9 +24,9 @@
 #' @details
 #' **The page.** Each row of the tree is a branch: one side of a split of [cut_populations()]. A
 #' branch that is not open is a population, unless it was left out. Beside it are its number of
-#' members, the median of each column, and the depth of the valley of its split. For the selected
-#' branches, the page shows the density of each column against all cells, any two columns as a
-#' picture, quantiles, and shares of gates and samples. It also has the picture of
+#' members, the median of each column, the depth of the valley of its split, and its `support`. For
+#' the selected branches, the page shows the density of each column against all cells, any two
+#' columns as a picture, quantiles, and shares of gates and samples. It also has the picture of
 #' `plot(populations)` for up to 30 populations, see [plot.populations()]. All steps can be undone.
 #' The address of the page keeps the state: a bookmark or a reload restores it.
 #'
@@ -69,7 +71,7 @@
 #' @references
 #' Bostock M, Ogievetsky V, Heer J (2011). D3: data-driven documents. *IEEE Transactions on
 #' Visualization and Computer Graphics* 17(12), 2301-2309. \doi{10.1109/TVCG.2011.185}
-#' @seealso [cut_populations()], [name_populations()], [plot_populations()]
+#' @seealso [cut_populations()], [name_populations()], [plot_populations()], [stability()]
 #' @examples
 #' if (requireNamespace("jsonlite", quietly = TRUE)) {
 #'   cells <- lymphocytes()[seq(1, 20000, by = 10), ]
@@ -86,6 +88,7 @@ report <- function(tree,
                    populations = NULL,
                    gates = NULL,
                    samples = NULL,
+                   support = NULL,
                    most = 100,
                    title = NULL,
                    ...) {
@@ -94,6 +97,7 @@ report <- function(tree,
   if (missing(x)) refuse_missing("x", needs_observations, call)
   need_package("jsonlite", call, install = "install.packages")
   file <- check_file_name(file, call)
+  support <- check_support(support, tree, call)
   most <- check_count(most, most_branches, "most", call)
   title <- check_title(title, call)
   leaf <- if (is.null(tree$leaf)) seq_along(tree$order) else as.vector(tree$leaf)
@@ -109,6 +113,7 @@ report <- function(tree,
   )
   room <- branch_room(most, ncol(x), nlevels(labels$samples) + nlevels(labels$gates))
   shown <- page_tree(tree, page_populations(tree, populations, x, call), room, call)
+  shown$support <- support$mean[match(shown$id, support$merge)]
   cells <- cells_by_place(shown, leaf)
   values <- page_values(x, shown, cells)
   content <- list(
@@ -184,7 +189,7 @@ page_populations <- function(tree, populations, x, call) {
 # observations(); `x` is "" if they are too long.
 code_parts <- function(call) {
   more <- call[!names(call) %in% c("", "tree", "x", "file", "populations", "gates", "samples",
-                                   "most", "title")]
+                                   "support", "most", "title")]
   x <- c(expression_text(call$x), vapply(as.list(more), expression_text, ""))
   names(x) <- c("x", names(more))
   x <- if (all(nzchar(x))) paste(names(x), "=", x, collapse = ", ") else ""

@@ -91,7 +91,7 @@ page_json <- function(content) {
     least = one(shown$least),
     branches = list(
       split = shown$split, parent = shown$parent, size = whole(shown$size), id = shown$id,
-      first = content$first
+      first = content$first, support = if (!is.null(shown$support)) signif(shown$support, 3)
     ),
     splits = list(
       number = shown$number, height = signif(shown$height, 5), valley = signif(shown$valley, 3)

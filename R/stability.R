@@ -86,7 +86,8 @@
 #' Hennig C (2007). Cluster-wise assessment of cluster stability. *Computational Statistics & Data
 #' Analysis* 52(1), 258-271. \doi{10.1016/j.csda.2006.11.025}. Function `clusterboot()` of package
 #' \pkg{fpc} has the same measure for other clusterings.
-#' @seealso [plot_tree()] writes the agreements at the branches of a tree; [cut_populations()].
+#' @seealso [plot_tree()] writes the agreements at the branches of a tree, and [report()] shows them
+#'   on a page; [cut_populations()].
 #' @examples
 #' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
 #' tree <- gmhclust(x, threshold = 50, apriori = 200)

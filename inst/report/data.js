@@ -57,6 +57,8 @@ export function contentOf(text) {
     parent: (branch) => branches.parent[branch - 1],
     id: (branch) => branches.id[branch - 1],
     first: (branch) => branches.first[branch - 1],
+    hasSupport: Array.isArray(branches.support),
+    support: (branch) => branches.support?.[branch - 1] ?? null,
     median: (branch, column) => quantiles(branch, column)[MEDIAN],
 
     // A value as a share of the range of colours of its column.

@@ -80,6 +80,9 @@ function say(message) {
 
 let view = viewOf();
 
+d3.select("#about-support").attr("hidden", content.hasSupport ? null : true);
+d3.select("#tree-box").classed("with-support", content.hasSupport);
+
 function show() {
   view = viewOf();
   const total = content.size(1);

@@ -97,7 +97,7 @@ function fillName(node, content, view, row) {
     add("number", population.number);
     if (population.name) add("text", population.name).attr("title", population.name);
     if (population.branches.length > 1) add("note", "merged");
-    addValley(add, content, branch);
+    addMeasures(add, content, branch);
     return;
   }
   const name = view.state.label.get(branch);
@@ -107,11 +107,13 @@ function fillName(node, content, view, row) {
   const lost = row.isOpen ? lostAt(content, branch) : 0;
   if (!row.isOpen) add("note", "left out");
   else if (lost > 0) add("note", `${count(lost)} in none`);
-  addValley(add, content, branch);
+  addMeasures(add, content, branch);
 }
 
-// The depth of the valley between the two parts of a branch.
-function addValley(add, content, branch) {
+// The support of a branch, and the depth of the valley between its two parts.
+function addMeasures(add, content, branch) {
+  const support = content.support(branch);
+  if (support !== null) add("note support", `support ${Math.round(100 * support)}%`);
   const valley = content.splits.valley[content.splitOf(branch) - 1];
   if (typeof valley === "number") add("note valley", `valley ${valley.toFixed(2)}`);
 }

@@ -65,6 +65,24 @@ test_that("parts of a branch are those of its split", {
   }
 })
 
+test_that("branches have the support of stability()", {
+  set.seed(1)
+  grouped <- gmhclust(x, threshold = 50, apriori = 200, warn = FALSE)
+  support <- stability(grouped, x, times = 5, populations = FALSE)
+  for (shown in list(grouped, cutree_apriori(grouped))) {
+    page <- page_of(shown, x, support = support)
+    of_tree <- page$branches$id + length(grouped$order) - length(shown$order)
+    expected <- support$branches$mean[match(of_tree, support$branches$merge)]
+    expect_gt(sum(!is.na(expected)), 5)
+    expect_equal(as.numeric(page$branches$support), expected, tolerance = 1e-2)
+  }
+  expect_null(page_of(grouped, x)$branches$support)
+  expect_refused(report(grouped, x, new_file(), support = 1), "`support` is 1", by = "report")
+  other <- gmhclust(x[1:100, ], threshold = 20, warn = FALSE)
+  expect_refused(report(other, x[1:100, ], new_file(), support = support),
+                 "`support` has merges that the tree does not have", by = "report")
+})
+
 test_that("the sample has cells of its branches, and some of each", {
   page <- page_of(tree, x, populations = populations)
   range <- matrix(page$range, 2)

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import sys
 import time
@@ -232,6 +233,15 @@ class Page(unittest.TestCase):
         self.assertNotEqual(self.one("#scatter .all-dots").get_attribute("d"), picture)
         self.assertEqual(len(self.all("#shares tbody tr")), 3 + 20)
         self.assertEqual(len(self.all("#numbers tbody tr")), 14)
+
+    def test_branches_show_their_support(self):
+        self.open("lymphocytes")
+        shown = [text for text in self.rows("textContent") if re.search(r"support \d+%", text)]
+        self.assertGreater(len(shown), 3)
+        about = "return document.getElementById('about-support').hidden"
+        self.assertFalse(self.run_js(about))
+        self.open("single")
+        self.assertTrue(self.run_js(about))
 
     def test_random_steps_are_replayed_and_undone(self):
         """Steps of all kinds on random branches."""

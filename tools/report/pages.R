@@ -14,8 +14,9 @@ lymphocyte_page <- function() {
   cells <- lymphocytes()
   x <- as.matrix(cells[1:14])
   gate <- with(cells, ifelse(CD3 < 50, "no T cell", ifelse(CD4 > CD8, "CD4 T", "CD8 T")))
-  list(tree = gmhclust(x, threshold = 100, apriori = 500, warn = FALSE), x = x, gates = gate,
-       samples = cells$ids, title = "Lymphocytes")
+  tree <- gmhclust(x, threshold = 100, apriori = 500, warn = FALSE)
+  list(tree = tree, x = x, gates = gate, samples = cells$ids, title = "Lymphocytes",
+       support = stability(tree, x, times = 10, populations = FALSE))
 }
 
 # 40 columns, 60 populations and 120 samples, with names that are long, of other scripts, or HTML.
@@ -56,7 +57,7 @@ make <- function(folder) {
     tree <- page$tree
     x <- page$x
     report(tree, x, file.path(folder, paste0(name, ".html")), populations = page$populations,
-           gates = page$gates, samples = page$samples,
+           gates = page$gates, samples = page$samples, support = page$support,
            title = if (is.null(page$title)) "Populations" else page$title)
     saveRDS(page[c("tree", "x", "populations")], file.path(folder, paste0(name, ".rds")))
   }
