@@ -117,7 +117,7 @@ cells_by_place <- function(shown, leaf) {
 }
 
 # The first leaf of each branch, which decides the order of populations of equal size.
-first_leaves <- function(shown) {
+first_leaf_of_branches <- function(shown) {
   leaf_at <- order(shown$place)
   vapply(seq_along(shown$node), function(branch) {
     min(leaf_at[seq.int(shown$start[branch] + 1L, shown$end[branch])])
