@@ -15,6 +15,20 @@ tree_nodes <- function(merge, members) {
   list(count = n, first = first, second = second, size = size)
 }
 
+# For each node, the places of its first and its last leaf, `first` and `last`, in an order of the
+# leaves. `first` and `second` are the nodes that each merge joins.
+node_places <- function(first, second, order) {
+  n <- length(order)
+  place <- integer(n)
+  place[order] <- seq_len(n)
+  low <- high <- c(place, integer(n - 1L))
+  for (j in seq_along(first)) {
+    low[n + j] <- min(low[first[j]], low[second[j]])
+    high[n + j] <- max(high[first[j]], high[second[j]])
+  }
+  list(first = low, last = high)
+}
+
 # The members of each leaf: 1 each, except in the result of cutree_top() or cutree_apriori().
 leaf_members <- function(tree) {
   n <- nrow(tree$merge) + 1L

@@ -166,16 +166,9 @@ optimal_order <- function(merge, distances, threads, progress, call) {
 
 # `merge` with the branch that is on the left in `order` in its first column.
 merge_in_order <- function(merge, order) {
-  n <- length(order)
-  place <- integer(n)
-  place[order] <- seq_len(n)
-  # By node, a leaf or n + the number of a merge: the place of its first leaf.
-  start <- c(place, integer(n - 1L))
-  child <- ifelse(merge < 0, -merge, merge + n)
-  first <- child[, 1]
-  second <- child[, 2]
-  for (j in seq_along(first)) start[n + j] <- min(start[first[j]], start[second[j]])
-  flipped(merge, start[first] > start[second])
+  child <- ifelse(merge < 0, -merge, merge + length(order))
+  place <- node_places(child[, 1], child[, 2], order)$first
+  flipped(merge, place[child[, 1]] > place[child[, 2]])
 }
 
 # `merge` with the branch of lower weight in its first column.

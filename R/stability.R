@@ -232,16 +232,8 @@ branch_sets <- function(top, least, n) {
   count <- nodes$count
   node <- condense(top, nodes, least)$node[-1]
   node <- node[node > count]
-  place <- integer(count)
-  place[top$order] <- seq_len(count)
-  start <- c(place, integer(count - 1L))
-  end <- start
-  for (j in seq_len(count - 1L)) {
-    parts <- c(nodes$first[j], nodes$second[j])
-    start[count + j] <- min(start[parts])
-    end[count + j] <- max(end[parts])
-  }
-  list(merge = node + n - 2L * count, first = start[node], last = end[node],
+  places <- node_places(nodes$first, nodes$second, top$order)
+  list(merge = node + n - 2L * count, first = places$first[node], last = places$last[node],
        size = nodes$size[node])
 }
 
