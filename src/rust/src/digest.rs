@@ -2,8 +2,8 @@
 //! for the content security policy of a page.
 
 use extendr_api::prelude::*;
+use gmhclust_core::checksum::sha256;
 use gmhclust_core::digest::digest;
-use gmhclust_core::knn::folder::sha256;
 
 use crate::rvalue::{self, Values};
 

@@ -30,7 +30,7 @@
 //! Modules import only from modules above them in this list:
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
-//!   [`observations`], [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`],
+//!   [`observations`], [`digest`], [`checksum`], [`distinct`], [`cpu`], [`tasks`], [`simd`],
 //!   [`next_float`], [`single_precision`], [`roster`], [`optimal_order`], [`agreement`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
@@ -42,6 +42,7 @@
 //! of them. Accelerators implement them in other crates.
 
 pub mod agreement;
+pub mod checksum;
 pub mod cpu;
 pub mod cut;
 pub mod dendrogram;

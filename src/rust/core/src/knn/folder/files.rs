@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::checksum::Checksum;
+use crate::checksum::Checksum;
 use crate::error::{Error, Result};
 
 /// The size of a regular file in bytes. A link is rejected, since it may lead out of the folder.

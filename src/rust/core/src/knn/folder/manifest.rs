@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::checksum::sha256;
+use crate::checksum::sha256;
 use crate::error::Result;
 use crate::metric::{Metric, ZeroOverZero};
 

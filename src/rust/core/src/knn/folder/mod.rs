@@ -7,7 +7,6 @@
 //! write blocks at the same time. No file is decoded before its checksum has been compared, and no
 //! file determines which other files are read or how many bytes.
 
-mod checksum;
 mod file_names;
 mod files;
 mod manifest;
@@ -16,6 +15,5 @@ mod npy;
 #[cfg(test)]
 mod tests;
 
-pub use checksum::sha256;
 pub use manifest::{Digests, Manifest, MetricOptions, SearchDescription};
 pub use neighbour_folder::{begin, Folder, Missing};

@@ -6,11 +6,11 @@ use std::io::{self, Read};
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
-use super::checksum::{sha256, Checksum};
 use super::file_names::{count, distance_file, index_file, sums_file};
 use super::files::{read_small, regular_size, write_new, write_whole};
 use super::manifest::{self, Manifest};
 use super::npy::{self, Value};
+use crate::checksum::{sha256, Checksum};
 use crate::error::{Error, Result};
 use crate::knn::graph::Graph;
 use crate::memory;

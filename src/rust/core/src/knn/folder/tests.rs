@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::checksum::sha256;
 use super::file_names::{distance_file, index_file, sums_file};
 use super::*;
+use crate::checksum::sha256;
 use crate::error::{Error, Result};
 use crate::knn::graph::Graph;
 use crate::monitor::Monitor;
