@@ -61,34 +61,27 @@ fn many_centers_are_compared_alike_on_small_data() {
     compare_many_centers(&[Data::Plain, Data::Islands], 70..90, 300);
 }
 
+/// Compares with all centers, in half or in single precision first.
 fn compare_many_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
-    let cpu = Arc::new(Cpu::new(8).unwrap());
     let singles = Handover {
         kmeans_half_coordinates: usize::MAX,
+        kmeans_near_centers: usize::MAX,
         ..Handover::default()
     };
-    let [halves, singles] =
-        [Handover::default(), singles].map(|size| Cuda::new(None, cpu.clone(), size).unwrap());
-    let mut random = Random(17);
-    for (round, &data) in kinds.iter().enumerate() {
-        let k = centers.start + random.below(centers.len());
-        let n = k + random.below(most_rows);
-        // Less than, exactly, and more than what a tensor core multiplies at a time.
-        let p = [3, 16, 14, 64, 100][round % 5];
-        let x = draw(&mut random, data, n, p);
-        let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
-        for start in [
-            Start::Draws(&uniforms),
-            Start::Centers(x.view().slice(s![..k, ..])),
-        ] {
-            let run =
-                |device: &dyn KMeansDevice| cluster(&x, start, 5, device, &Monitor::default());
-            let expected = run(&*cpu);
-            let case = format!("{data:?}, {n} x {p}, {k} centers");
-            assert!(run(&halves) == expected, "halves, {case}");
-            assert!(run(&singles) == expected, "singles, {case}");
-        }
-    }
+    let halves = Handover {
+        kmeans_half_coordinates: 0,
+        ..singles
+    };
+    // Less than, exactly, and more than what a tensor core multiplies at a time.
+    let columns = [3, 16, 14, 64, 100];
+    let cases = Cases {
+        seed: 17,
+        kinds,
+        centers,
+        most_rows,
+        columns,
+    };
+    cases.compare(&[("halves", halves), ("singles", singles)]);
 }
 
 #[test]
@@ -103,34 +96,65 @@ fn near_centers_are_compared_alike_on_small_data() {
     compare_near_centers(&[Data::Plain, Data::Grid, Data::Islands], 2..90, 300);
 }
 
-/// Compares observations with near centers however many these are, and only if they are few.
+/// Compares with near centers however many these are, and only if they are few.
 fn compare_near_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
-    let cpu = Arc::new(Cpu::new(8).unwrap());
-    let devices = [0, 8].map(|share| {
-        let near = Handover {
-            kmeans_near_centers: 2,
-            kmeans_near_share: share,
-            kmeans_half_coordinates: usize::MAX,
-            ..Handover::default()
-        };
-        Cuda::new(None, cpu.clone(), near).unwrap()
-    });
-    let mut random = Random(19);
-    for (round, &data) in kinds.iter().enumerate() {
-        let k = centers.start + random.below(centers.len());
-        let n = k + random.below(most_rows);
-        let p = [2, 14, 1, 32, 33][round % 5];
-        let x = draw(&mut random, data, n, p);
-        let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
-        for start in [
-            Start::Draws(&uniforms),
-            Start::Centers(x.view().slice(s![..k, ..])),
-        ] {
-            let run =
-                |device: &dyn KMeansDevice| cluster(&x, start, 6, device, &Monitor::default());
-            let expected = run(&*cpu);
-            for device in &devices {
-                assert!(run(device) == expected, "{data:?}, {n} x {p}, {k} centers");
+    let any = Handover {
+        kmeans_near_centers: 2,
+        kmeans_near_share: 0,
+        kmeans_half_coordinates: usize::MAX,
+        ..Handover::default()
+    };
+    let few = Handover {
+        kmeans_near_share: 8,
+        ..any
+    };
+    let cases = Cases {
+        seed: 19,
+        kinds,
+        centers,
+        most_rows,
+        columns: [2, 14, 1, 32, 33],
+    };
+    cases.compare(&[("any", any), ("few", few)]);
+}
+
+/// Data of these kinds in turn, with these numbers of columns in turn, a number of centers in this
+/// range, and at most so many more rows.
+struct Cases<'a> {
+    seed: u64,
+    kinds: &'a [Data],
+    centers: Range<usize>,
+    most_rows: usize,
+    columns: [usize; 5],
+}
+
+impl Cases<'_> {
+    /// Compares k-means with these sizes with the CPU's, from drawn and from given centers.
+    fn compare(&self, sizes: &[(&str, Handover)]) {
+        let cpu = Arc::new(Cpu::new(8).unwrap());
+        let device = |size: Handover| Cuda::new(None, cpu.clone(), size).unwrap();
+        let devices: Vec<(&str, Cuda)> = sizes
+            .iter()
+            .map(|&(name, size)| (name, device(size)))
+            .collect();
+        let mut random = Random(self.seed);
+        for (round, &data) in self.kinds.iter().enumerate() {
+            let k = self.centers.start + random.below(self.centers.len());
+            let n = k + random.below(self.most_rows);
+            let p = self.columns[round % self.columns.len()];
+            let x = draw(&mut random, data, n, p);
+            let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+            for start in [
+                Start::Draws(&uniforms),
+                Start::Centers(x.view().slice(s![..k, ..])),
+            ] {
+                let run =
+                    |device: &dyn KMeansDevice| cluster(&x, start, 6, device, &Monitor::default());
+                let expected = run(&*cpu);
+                for (name, device) in &devices {
+                    let case = format!("{name}, {data:?}, {n} x {p}, {k} centers");
+                    assert!(run(device) == expected, "{case}");
+                }
             }
         }
     }
