@@ -173,7 +173,8 @@ pub struct BlockCosts {
 /// - Run: not measured in the tree. On an H200 with 16 cores, an apriori cluster of 10,000 x 14
 ///   cells took a CPU thread 1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one
 ///   of 400 trees 18 ms. On an H100, 50,000 blocks of 2,000 x 14 took 31 s together, four times as
-///   long as these costs say; but 16 threads that took a sixth of them made the tree 10 s slower.
+///   long as these costs say; on another host, where 16 threads took a sixth of them, the tree took
+///   10 s longer.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {

@@ -19,8 +19,10 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Number of observations, about, whose clusters a device gets together. A GPU is sent a copy of
-/// them. If smaller, a device waits more often for its last cluster. Chosen without measurements.
+/// Number of observations, about, whose clusters a device gets together. If larger, their merges
+/// take more memory beside those before; if smaller, a device waits more often for its last
+/// cluster. On an H100, 100,000,000 observations took 38 s with this number, and 37 s with twice as
+/// many.
 pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 24;
 
 /// Appends to `inner`, which has the merges within the first apriori clusters, those within all

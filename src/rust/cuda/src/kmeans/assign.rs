@@ -146,6 +146,11 @@ impl Assigner {
         Ok(assigner)
     }
 
+    /// Whether observations may be compared with the centers near their own.
+    pub fn compares_near(&self) -> bool {
+        self.near.is_some()
+    }
+
     /// Has all observations in these clusters before the first assignment.
     pub fn start_at(&mut self, clusters: CudaSlice<u32>) {
         self.memory.cluster = clusters;

@@ -207,8 +207,11 @@ impl<'a> DeviceShare<'a> {
     }
 
     /// Has all observations in these clusters before the first assignment, which must be of this
-    /// device alone.
+    /// device alone, if that compares them with near centers.
     fn start_at(&mut self, nearest: CudaSlice<u32>) -> Result<()> {
+        if !self.assigner.compares_near() {
+            return Ok(());
+        }
         self.assigner.start_at(nearest);
         self.sort()
     }
