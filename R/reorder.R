@@ -20,11 +20,12 @@
 #' **With distances**, the sum of the distances between neighbouring leaves is the least that any
 #' flips of branches give (Bar-Joseph, Gifford and Jaakkola 2001). The distances need not be those
 #' of the tree: any distances of its leaves will do, for example between the medians of populations.
-#' For a tree of n leaves, it takes time up to n^3, n^2 for a tree like a chain, and 10 n^2 bytes of
-#' memory in addition to the distances. The best order is not unique: its reverse has the same sum.
-#' The branches of the last merge keep their sides. Where several orders have the least sum, leaves
-#' that come first in `x$order` are preferred: at the ends of the last merge first, and then, from
-#' the last merge to the first, where two branches meet.
+#' For a tree of n leaves, it takes time up to n^3, n^2 for a tree like a chain
+#' (`inst/benchmarks/trees.R`), and 10 n^2 bytes of memory in addition to the distances. The best
+#' order is not unique: its reverse has the same sum. The branches of the last merge keep their
+#' sides. Where several orders have the least sum, leaves that come first in `x$order` are
+#' preferred: at the ends of the last merge first, and then, from the last merge to the first, where
+#' two branches meet.
 #'
 #' **With weights**, the branch of lower weight is on the left at each merge, and branches of equal
 #' weight keep their sides. This is the order of [stats::reorder.dendrogram()], whose `agglo.FUN`

@@ -56,9 +56,10 @@
 #'
 #' @section Time and memory:
 #' The time is about that of `times` trees of 63% of the observations, or of the tree above 63% of
-#' the apriori clusters. Several draws are clustered at a time, one on each thread, or on the GPUs;
-#' if memory is short, fewer. A draw takes the memory of its tree, see [gmhclust()]. Without
-#' apriori clusters, the time grows with n^2: for large data, use apriori clusters.
+#' the apriori clusters (`inst/benchmarks/stability.R`). Several draws are clustered at a time, one
+#' on each thread, or on the GPUs; if memory is short, fewer. A draw takes the memory of its tree,
+#' see [gmhclust()]. Without apriori clusters, the time grows with n^2: for large data, use apriori
+#' clusters.
 #'
 #' @return An object of class `stability`, a list of
 #'   \describe{

@@ -95,6 +95,7 @@ measure_case <- function(row, case, options, is_first) {
 bare <- function(result) {
   if (inherits(result, "hclust")) return(unclass(result)[c("merge", "height", "order")])
   if (inherits(result, "dist")) return(as.vector(result))
+  if (inherits(result, "stability")) return(unclass(result)[names(result) != "backend"])
   result
 }
 

@@ -5,12 +5,14 @@
 # Folders and files below src/rust, by what they do.
 parts <- list(
   mahalanobis = c("core/src/mahalanobis"),
+  agreement = c("core/src/agreement.rs", "src/stability.rs"),
   linkage = c("core/src/linkage"),
   distances = c("core/src/distances", "core/src/metric"),
   neighbours = c("core/src/neighbours", "core/src/knn", "core/src/metric"),
   kmeans = c("core/src/kmeans"),
   populations = c("core/src/populations"),
-  trees = c("core/src/cut.rs", "core/src/dendrogram.rs", "src/gcutree.rs", "src/populations.rs"),
+  trees = c("core/src/cut.rs", "core/src/dendrogram.rs", "core/src/optimal_order", "src/gcutree.rs",
+            "src/populations.rs"),
   # The host code of a GPU. The kernels have a digest of their own.
   mahalanobis_gpu = c(
     "cuda/src/agglomerate", "cuda/src/tree", "cuda/src/blocks", "cuda/src/screen"
@@ -51,6 +53,9 @@ scripts <- list(
   sizes = list(
     about = "seconds by the number of cells, of this and other packages",
     parts = c("mahalanobis", "linkage", "distances", "neighbours", "kmeans")
+  ),
+  stability = list(
+    about = "seconds of stability()", parts = c("mahalanobis", "agreement")
   ),
   threshold = list(
     about = "agreement with known populations, by threshold",

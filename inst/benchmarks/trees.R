@@ -1,4 +1,5 @@
-# Usage: Rscript trees.R [--rows=ROW,...] [--repeats=N] [--out=FILE.csv]
+# Usage: Rscript trees.R [--rows=ROW,...] [--leaves=N,...] [--repeats=N] [--once=SECONDS]
+#                        [--threads=N] [--out=FILE.csv]
 #
 # Times the functions for trees, on trees of gmhclust(). Requires R and the package. For comparison
 # with gcutree(), it measures stats::cutree() in the same run on the same tree; the time of cutree()
@@ -6,9 +7,13 @@
 #   20k 200k     20,000 and 200,000 leaves: gcutree() and stats::cutree()
 #   1m           1,000,000 leaves: gcutree(), check_hclust(), make_monotone(), and cutree_apriori()
 #                above 1,000 apriori clusters
+#   order        1,000, 2,000 and 4,000 leaves, or the numbers of --leaves: reorder() by the
+#                distances of the leaves (optimal leaf ordering), of trees of average linkage of
+#                smoothed lymphocytes. The order must be the same on one thread.
 #
-# All rows run by default, each measurement 3 times. Prints a table of medians with the machine's
-# name; writes it as CSV, too, with --out.
+# All rows run by default, each measurement 3 times, or once if it took more than --once seconds;
+# only row order uses several threads. Prints a table of medians with the machine's name; writes it
+# as CSV, too, with --out.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
@@ -33,6 +38,35 @@ beside_stats <- function(n) {
   list("stats::cutree, k = 50" = function(tree) cutree(tree, 50)))
 }
 
+# The sum of the distances between neighbouring leaves.
+between_neighbours <- function(tree, distances) {
+  sum(as.matrix(distances)[cbind(head(tree$order, -1), tail(tree$order, -1))])
+}
+
+order_of <- function(n) {
+  reordered <- function(data, options) {
+    reorder(data$tree, data$distances, threads = options$threads, progress = FALSE)
+  }
+  case(leaves(n), function(options) {
+    distances <- gdist(smoothed_cells(n), backend = "cpu", threads = options$threads,
+                       progress = FALSE)
+    data <- list(
+      distances = distances,
+      tree = ghclust(distances, "average", backend = "cpu", threads = options$threads,
+                     progress = FALSE)
+    )
+    alone <- reordered(data, list(threads = 1))
+    stopifnot(identical(alone, reordered(data, options)),
+              between_neighbours(alone, distances) <= between_neighbours(data$tree, distances))
+    data
+  }, list("reorder, by distances" = reordered))
+}
+
+arguments <- commandArgs(trailingOnly = TRUE)
+settings <- parse_options(arguments, c("20k", "200k", "1m", "order"), valued = "leaves")
+sizes <- c(1000, 2000, 4000)
+if (!is.null(settings$leaves)) sizes <- as.numeric(strsplit(settings$leaves, ",")[[1]])
+
 rows <- list(
   "20k" = beside_stats(20000),
   "200k" = beside_stats(200000),
@@ -46,10 +80,9 @@ rows <- list(
     "cutree_apriori" = function(data, options) cutree_apriori(data$h),
     "check_hclust" = function(data, options) check_hclust(data$h),
     "make_monotone" = function(data, options) make_monotone(data$h)
-  ))
+  )),
+  order = lapply(sizes, order_of)
 )
 
-arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, names(rows))
 if (settings$gpu) stop("no function for trees uses a GPU", call. = FALSE)
 run_benchmark(settings, arguments, rows)
