@@ -3,78 +3,18 @@
 # for many.
 
 # The events of files, one file after the other. The arguments are those of observations(), checked.
-fcs_blocks <- function(files, channels, use, cofactor, transform, call) {
+fcs_blocks <- function(files, wanted, call) {
   described <- describe_files(files, describe_fcs, call)
-  parts <- choose_channels(files, described, channels, use, cofactor, call)
+  parts <- choose_channels(files, described, wanted, call)
   names <- sample_names(files)
   blocks <- new_row_blocks(
-    fcs_reader(parts$files, transform),
+    fcs_reader(parts$parts, wanted$transform),
     data.frame(name = names, rows = vapply(described, `[[`, 0, "events")),
     parts$columns, length(parts$columns), c("file", "files"),
     width = max(vapply(described, function(file) file$layout$width, 0))
   )
-  blocks$files <- parts$files
+  blocks$files <- parts$parts
   blocks
-}
-
-# ---- channels -----------------------------------------------------------------------------------
-
-# A list of the `columns`, their names, and of the `files`, each with the numbers of its chosen
-# `parameters` in this order, and their `cofactors`.
-choose_channels <- function(files, described, channels, use, cofactor, call) {
-  chosen <- lapply(described, function(file) {
-    tryCatch(
-      {
-        columns <- flow_columns(file$parameters, channels, call)
-        if (length(columns) == 0) stop("has only channels of scatter, time, events or results")
-        list(
-          path = file$path, layout = file$layout, words = file$words, columns = columns,
-          names = flow_names(file$parameters, columns, use),
-          cofactors = if (!is.null(cofactor)) {
-            cofactor_of_columns(cofactor, file$parameters, columns, use, call)
-          }
-        )
-      },
-      error = function(e) conditionMessage(e)
-    )
-  })
-  # An argument that is wrong for all files is no problem of files.
-  if (is.character(chosen[[1]]) && length(unique(chosen)) == 1 && is.list(described[[1]])) {
-    first <- described[[1]]$parameters
-    columns <- flow_columns(first, channels, call)
-    if (!is.null(cofactor)) cofactor_of_columns(cofactor, first, columns, use, call)
-  }
-  refuse_files(files, chosen, call)
-  columns <- chosen[[1]]$names
-  chosen <- lapply(chosen, function(file) {
-    lacks <- setdiff(columns, file$names)
-    more <- setdiff(file$names, columns)
-    if (length(lacks) + length(more) > 0) {
-      return(paste0(
-        "its channels differ from those of ", basename(files[1]), ": it ",
-        paste(c(if (length(lacks) > 0) paste("lacks", listed(lacks)),
-                if (length(more) > 0) paste("has", listed(more))), collapse = " and "),
-        " (`channels` chooses common ones)"
-      ))
-    }
-    # Names that are there twice cannot be matched, but need not be, if all files have them alike.
-    if (identical(file$names, columns)) return(file)
-    if (anyDuplicated(columns) > 0) {
-      twice <- columns[anyDuplicated(columns)]
-      return(paste0("its channels are in another order than those of ", basename(files[1]),
-                    ", where ", quoted(twice), " is there twice"))
-    }
-    at <- match(columns, file$names)
-    file$columns <- file$columns[at]
-    file$cofactors <- file$cofactors[at]
-    file
-  })
-  refuse_files(files, chosen, call)
-  if (is.null(channels)) {
-    all <- unique(unlist(lapply(described, function(file) file$parameters$channel)))
-    message_of_results(all[is_result(all)], call)
-  }
-  list(columns = columns, files = chosen)
 }
 
 # ---- the format ---------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 # Files as observations: what all formats share.
 
 #' @rdname observations
-#' @param transform `NULL`, or a function of the matrix of events in the chosen channels, for files;
-#'   it gives a matrix of the same size. It is called for blocks of events, after `cofactor`.
+#' @param transform `NULL`, or a function of the matrix of events in the chosen channels, for files
+#'   and flow cytometry data; it gives a matrix of the same size. It is called for blocks of events
+#'   or for samples, one after the other, after `cofactor`.
 #' @export
 # nolint start: object_name_linter. The class's name.
 observations.character <- function(x, channels = NULL, use = c("marker", "channel"),
@@ -11,11 +12,7 @@ observations.character <- function(x, channels = NULL, use = c("marker", "channe
   call <- sys.call()
   if (!is.null(dim(x))) return(observations.default(x, ...))
   check_no_more(x, ..., call = call)
-  use <- check_choice(use, c("marker", "channel"), "use", call)
-  cofactor <- check_cofactor(cofactor, call)
-  if (!is.null(transform) && !is.function(transform)) {
-    refuse("transform", paste("is", describe(transform)), "it must be a function or NULL", call)
-  }
+  wanted <- wanted_channels(channels, use, cofactor, transform, call)
   files <- files_of(x, call)
   if (any(grepl(npy_ending, files, ignore.case = TRUE))) {
     given <- c("channels", "cofactor")[c(!is.null(channels), !is.null(cofactor))]
@@ -29,7 +26,7 @@ observations.character <- function(x, channels = NULL, use = c("marker", "channe
   } else {
     fcs_blocks
   }
-  blocks_of_tables(files, channels, use, cofactor, transform, call)
+  blocks_of_tables(files, wanted, call)
 }
 
 fcs_ending <- "\\.fcs$"
@@ -67,25 +64,34 @@ sample_names <- function(files) {
   names
 }
 
-# What `describe` says of each file; one error for all files that it cannot describe.
-describe_files <- function(files, describe, call) {
-  described <- lapply(files, function(file) {
-    tryCatch(describe(file), error = function(e) conditionMessage(e))
-  })
-  refuse_files(files, described, call)
+# What `describe` says of each file, or of each of other parts, see choose_channels(); one error for
+# all parts that it cannot describe.
+describe_parts <- function(names, describe, what, call) {
+  described <- lapply(names, function(name) tryCatch(describe(name), error = problem_of))
+  refuse_parts(names, described, what, call)
   described
 }
 
-# Stops if files have a problem: one error for all of them. `found` has a text for each such file.
-refuse_files <- function(files, found, call) {
+describe_files <- function(files, describe, call) describe_parts(files, describe, "files", call)
+
+# What an error says of a part.
+problem_of <- function(e) {
+  if (identical(e$refused$arg, "x")) e$refused$got else conditionMessage(e)
+}
+
+# Stops if parts have a problem: one error for all of them. `found` has a text for each such part.
+refuse_parts <- function(names, found, what, call) {
   bad <- which(vapply(found, is.character, NA))
   if (length(bad) == 0) return(invisible())
   shown <- utils::head(bad, 10)
-  why <- paste0("\n  ", shortened(files[shown]), ": ", unlist(found[shown]))
+  why <- paste0("\n  ", shortened(names[shown]), ": ", unlist(found[shown]))
   if (length(bad) > length(shown)) why <- c(why, paste("\n  and", length(bad) - 10, "more"))
-  got <- paste("names", length(bad), "of", length(files), "files that cannot be used")
+  got <- paste(if (what == "files") "names" else "has", length(bad), "of", length(names), what,
+               "that cannot be used")
   refuse("x", got, paste(why, collapse = ""), call)
 }
+
+refuse_files <- function(files, found, call) refuse_parts(files, found, "files", call)
 
 # ---- reading -------------------------------------------------------------------------------------
 
@@ -100,13 +106,31 @@ reader_of_files <- function(files, rows, read) {
   }
 }
 
+# The same of parts that are read whole by `read(part)`. It keeps the values of a part until the
+# last row of the part was read.
+reader_of_whole_parts <- function(parts, rows, read, transform) {
+  force(read)
+  force(transform)
+  kept <- new.env(parent = emptyenv())
+  reader_of_files(seq_along(parts), rows, function(i, first, last) {
+    if (!identical(kept$part, i)) {
+      kept$values <- NULL
+      kept$values <- read(parts[[i]])
+      kept$part <- i
+    }
+    values <- kept$values[seq(first, last), , drop = FALSE]
+    if (last == rows[i]) rm(list = names(kept), envir = kept)
+    user_transformed(values, transform)
+  })
+}
+
 # Values as the user's function, if there is one, gives them.
-user_transformed <- function(values, transform) {
+user_transformed <- function(values, transform, call = NULL) {
   if (is.null(transform)) return(values)
   changed <- transform(values)
   if (!is.matrix(changed) || !is_numeric_type(changed) || any(dim(changed) != dim(values))) {
     refuse("transform", paste("gave", describe(changed)),
-           paste("it must give a matrix of", paste(dim(values), collapse = " x ")), NULL)
+           paste("it must give a matrix of", paste(dim(values), collapse = " x ")), call)
   }
   matrix(as.double(changed), nrow(values), dimnames = dimnames(values))
 }

@@ -1,91 +1,42 @@
 # Methods of observations() for flow cytometry. They read the slots of a flowFrame and a flowSet, so
-# they do not load flowCore.
+# they do not load flowCore. Sets of samples are in samples.R.
 
 # nolint start: object_name_linter, object_length_linter. The classes' names.
 
 #' @rdname observations
 #' @export
 observations.flowFrame <- function(x, channels = NULL, use = c("marker", "channel"),
-                                   cofactor = NULL, ...) {
+                                   cofactor = NULL, transform = NULL, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
-  use <- check_choice(use, c("marker", "channel"), "use", call)
-  stack_frames(list(x), channels, use, check_cofactor(cofactor, call), call)
-}
-
-#' @rdname observations
-#' @export
-observations.flowSet <- function(x, channels = NULL, use = c("marker", "channel"),
-                                 cofactor = NULL, ...) {
-  call <- sys.call()
-  check_no_more(x, ..., call = call)
-  use <- check_choice(use, c("marker", "channel"), "use", call)
-  stack_frames(frames_of_set(x, call), channels, use, check_cofactor(cofactor, call), call)
+  wanted <- wanted_channels(channels, use, cofactor, transform, call)
+  values <- flow_expressions(x, call)
+  parameters <- flow_parameters(x, ncol(values), call)
+  values <- frame_values(values, choose_columns(parameters, wanted, call), transform, call)
+  check_not_constant(values, call)
+  message_of_results(list(parameters), channels, call)
+  values
 }
 
 #' @rdname observations
 #' @export
 observations.cytoframe <- function(x, channels = NULL, use = c("marker", "channel"),
-                                   cofactor = NULL, ...) {
+                                   cofactor = NULL, transform = NULL, ...) {
   need_package("flowWorkspace", sys.call())
   observations(flowWorkspace::cytoframe_to_flowFrame(x), channels = channels, use = use,
-               cofactor = cofactor, ...)
-}
-
-#' @rdname observations
-#' @export
-observations.cytoset <- function(x, channels = NULL, use = c("marker", "channel"),
-                                 cofactor = NULL, ...) {
-  need_package("flowWorkspace", sys.call())
-  observations(flowWorkspace::cytoset_to_flowSet(x), channels = channels, use = use,
-               cofactor = cofactor, ...)
+               cofactor = cofactor, transform = transform, ...)
 }
 
 # nolint end
 
-# The flowFrames of a flowSet in its order, named by sample.
-frames_of_set <- function(x, call) {
-  frames <- read_slot(x, "frames", call)
-  names <- rownames(read_slot(read_slot(x, "phenoData", call), "data", call))
-  is_named <- is.environment(frames) && is.character(names)
-  if (!is_named || !all(vapply(names, exists, NA, frames, inherits = FALSE))) {
-    refuse("x", "has slots `frames` and `phenoData` that do not fit", needs_observations, call)
+# The checked choice of channels: a list of these arguments of observations().
+wanted_channels <- function(channels, use, cofactor, transform, call) {
+  use <- check_choice(use, c("marker", "channel"), "use", call)
+  cofactor <- check_cofactor(cofactor, call)
+  if (!is.null(transform) && !is.function(transform)) {
+    refuse("transform", paste("is", describe(transform)), "it must be a function or NULL", call)
   }
-  if (length(names) == 0) refuse("x", "has no samples", "it must have at least 1", call)
-  mget(names, envir = frames)
-}
-
-# The observations of a list of flowFrames, one after the other; if the list has names, they have an
-# attribute with the sample of each observation.
-stack_frames <- function(frames, channels, use, cofactor, call) {
-  parts <- lapply(frames, read_frame, channels, use, cofactor, call)
-  values <- lapply(parts, `[[`, "values")
-  columns <- colnames(values[[1]])
-  other <- which(!vapply(values, function(part) identical(colnames(part), columns), NA))
-  if (length(other) > 0) {
-    got <- paste0("has other columns in sample ", dQuote(names(frames)[other[1]], FALSE),
-                  " than in ", dQuote(names(frames)[1], FALSE))
-    refuse("x", got, "choose common ones by `channels`, or use = \"channel\"", call)
-  }
-  all <- if (length(values) == 1) values[[1]] else do.call(rbind, unname(values))
-  check_not_constant(all, call)
-  message_of_results(unique(unlist(lapply(parts, `[[`, "results"))), call)
-  if (!is.null(names(frames))) {
-    sizes <- vapply(values, nrow, 0L)
-    attr(all, "sample") <- factor(rep(names(frames), sizes), levels = names(frames))
-  }
-  all
-}
-
-# A list of the `values` of a flowFrame in the chosen channels, and of the names of the channels
-# that were left out as `results` of an earlier analysis.
-read_frame <- function(x, channels, use, cofactor, call) {
-  values <- flow_expressions(x, call)
-  parameters <- flow_parameters(x, ncol(values), call)
-  list(
-    values = flow_values(values, parameters, channels, use, cofactor, call),
-    results = if (is.null(channels)) parameters$channel[is_result(parameters$channel)]
-  )
+  list(channels = channels, use = use, cofactor = cofactor, transform = transform)
 }
 
 # The value of a slot, which an object of another package may lack.
@@ -106,8 +57,13 @@ flow_expressions <- function(x, call) {
 
 # A list of the names of the `count` `channel`s, and of the `marker`s, NA where a channel has none.
 flow_parameters <- function(x, count, call) {
-  parameters <- read_slot(read_slot(x, "parameters", call), "data", call)
-  if (!is.data.frame(parameters) || nrow(parameters) != count) {
+  parameters_of(read_slot(x, "parameters", call), count, call)
+}
+
+# The same of an AnnotatedDataFrame; any `count` if it is NULL.
+parameters_of <- function(parameters, count, call) {
+  parameters <- read_slot(parameters, "data", call)
+  if (!is.data.frame(parameters) || !is.null(count) && nrow(parameters) != count) {
     refuse("x", "has a slot `parameters` that does not describe its columns", needs_observations,
            call)
   }
@@ -168,18 +124,30 @@ result_names <- c(
   "((vi|opt_|fit_)(t_)?|t_)sne_[0-9xy]*", "umap_[0-9xy]*"
 )
 
-flow_values <- function(values, parameters, channels, use, cofactor, call) {
-  columns <- flow_columns(parameters, channels, call)
+# The columns that are wanted, of these `parameters`: a list of their numbers, `columns`, of their
+# `names`, and of their `cofactors`.
+choose_columns <- function(parameters, wanted, call) {
+  columns <- flow_columns(parameters, wanted$channels, call)
   if (length(columns) == 0) {
     refuse("x", "has only channels of scatter, time, events or earlier results",
            "choose channels by `channels`", call)
   }
-  values <- values[, columns, drop = FALSE]
+  list(
+    columns = columns, names = flow_names(parameters, columns, wanted$use),
+    cofactors = if (!is.null(wanted$cofactor)) {
+      cofactor_of_columns(wanted$cofactor, parameters, columns, wanted$use, call)
+    }
+  )
+}
+
+# The values of a frame in the columns that choose_columns() chose.
+frame_values <- function(values, chosen, transform, call = NULL) {
+  values <- values[, chosen$columns, drop = FALSE]
   attr(values, "ranges") <- NULL
-  dimnames(values) <- list(unname(rownames(values)), flow_names(parameters, columns, use))
+  dimnames(values) <- list(unname(rownames(values)), chosen$names)
   values <- as_doubles(values)
-  if (is.null(cofactor)) return(values)
-  transformed(values, cofactor_of_columns(cofactor, parameters, columns, use, call))
+  if (!is.null(chosen$cofactors)) values <- transformed(values, chosen$cofactors)
+  user_transformed(values, transform, call)
 }
 
 # Values as asinh(value / cofactor), with a cofactor for each column; NA leaves a column as it is.
@@ -289,8 +257,12 @@ check_not_constant <- function(values, call) {
   refuse("x", got, needs, call)
 }
 
-message_of_results <- function(names, call) {
-  if (length(names) == 0) return(invisible())
+# Says which channels of the `parameters` of files or samples were left out as results of an earlier
+# analysis, unless the user chose `channels`.
+message_of_results <- function(parameters, channels, call) {
+  names <- unique(unlist(lapply(parameters, `[[`, "channel")))
+  names <- names[is_result(names)]
+  if (!is.null(channels) || length(names) == 0) return(invisible())
   tell_user(
     "channels",
     paste0(

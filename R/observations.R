@@ -10,7 +10,7 @@
 #'   * a numeric, integer or logical **matrix** or **data frame** (also a tibble), observations in
 #'     rows;
 #'   * a `flowFrame` or `flowSet` of package \pkg{flowCore}, a `cytoframe` or `cytoset` of package
-#'     \pkg{flowWorkspace}: every cell is an observation;
+#'     \pkg{flowWorkspace}: every cell is an observation. See *Sets of samples*;
 #'   * the names of **FCS files**, or of a folder with them: every event is an observation; or the
 #'     names of **Parquet files**, or of a folder with them, or of **.npy files** of NumPy: every
 #'     row of a table or an array is one. See *Files*;
@@ -49,11 +49,11 @@
 #'   arguments on, as in `gmhclust(sce, dimred = "PCA")`.
 #'
 #' @details
-#' `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`, files or a
-#' function. [gknn()] and `predict()` read all of these in blocks; [gkmeans()], [gmhclust()] and
-#' [cut_populations()] read them in blocks, except sparse matrices, and keep them in memory or in a
-#' scratch file, by their argument `memory`. The other functions convert them to dense matrices
-#' after checking the memory; for a large sparse matrix, a message of class
+#' `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`, files, a
+#' `cytoset` or a function. [gknn()] and `predict()` read all of these in blocks; [gkmeans()],
+#' [gmhclust()] and [cut_populations()] read them in blocks, except sparse matrices, and keep them
+#' in memory or in a scratch file, by their argument `memory`. The other functions convert them to
+#' dense matrices after checking the memory; for a large sparse matrix, a message of class
 #' `gmhclust_message_dense` says so.
 #'
 #' @section Files:
@@ -77,6 +77,19 @@
 #'
 #' [count_populations()] counts cells in each file, and [add_populations()] writes populations into
 #' copies of the files.
+#'
+#' @section Sets of samples:
+#' Every sample of a `flowSet` or `cytoset` must have the chosen channels. They are matched by name,
+#' and one error names all samples that lack some.
+#'
+#' The cells of a `flowSet`, which are in memory, become one matrix, with an attribute: the `sample`
+#' of each cell. A `cytoset` is on disk and is read as files are, whenever functions need its
+#' cells: one sample at a time is in memory, with all its channels. Its samples must not change
+#' meanwhile, for example by `transform()`. Workers of `BPPARAM` read it only if they
+#' are forks of this R process, as those of `BiocParallel::MulticoreParam()`. `in_blocks = TRUE`
+#' reads a `flowSet` in the same way.
+#'
+#' [count_populations()] counts cells in each sample of both.
 #'
 #' @section Flow cytometry:
 #' Flow cytometry data are not compensated, so compensate them first. Transform them first, or by
@@ -109,13 +122,14 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `x` has no numbers or is of another class, if an
 #' argument does not fit it, if the package for its class is not installed, or if flow cytometry
-#' data have the same value in all events of each channel, as after reading a file wrongly.
+#' data in memory have the same value in all events of each channel, as after reading a file
+#' wrongly.
 #'
-#' @return For files and functions, an object of class [row_blocks]. Else a double matrix with
-#'   observations in rows. If the observations have names, these are the
-#'   row names. A sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or
-#'   a `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
-#'   `flowSet` or `cytoset` have an attribute `sample`, a factor: the sample of each row.
+#' @return For files, functions and a `cytoset`, an object of class [row_blocks]. Else a double
+#'   matrix with observations in rows. If the observations have names, these are the row names. A
+#'   sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or a
+#'   `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
+#'   `flowSet` have an attribute `sample`, a factor: the sample of each row.
 #' @references
 #' Spidlen J, Moore W, Parks D, et al. (2010). Data File Standard for Flow Cytometry, version FCS
 #' 3.1. *Cytometry Part A* 77A(1), 97-100. \doi{10.1002/cyto.a.20825}
@@ -330,8 +344,11 @@ read_all <- function(x, arg, call) {
       call
     )
   }
-  if (is_row_blocks(x)) return(x[, , drop = FALSE])
-  as_doubles(as.matrix(x))
+  if (!is_row_blocks(x)) return(as_doubles(as.matrix(x)))
+  values <- x[, , drop = FALSE]
+  # As of a flowSet, which is not read in blocks.
+  if (identical(x$what[1], "sample")) attr(values, "sample") <- parts_of_rows(x)
+  values
 }
 
 in_megabytes <- function(bytes) paste(shown_count(signif(bytes / 1e6, 2)), "MB")

@@ -3,12 +3,12 @@
 parquet_ending <- "\\.parquet$"
 
 # The rows of tables, one file after the other. The arguments are those of observations(), checked.
-parquet_blocks <- function(files, channels, use, cofactor, transform, call) {
+parquet_blocks <- function(files, wanted, call) {
   need_package("nanoparquet", call, install = "install.packages")
   described <- describe_files(files, describe_parquet, call)
-  parts <- choose_channels(files, described, channels, use, cofactor, call)
+  parts <- choose_channels(files, described, wanted, call)
   new_row_blocks(
-    parquet_reader(parts$files, transform),
+    parquet_reader(parts$parts, wanted$transform),
     data.frame(name = sample_names(files), rows = vapply(described, `[[`, 0, "events")),
     parts$columns, length(parts$columns), c("file", "files")
   )
@@ -42,28 +42,16 @@ describe_parquet <- function(path) {
        parameters = list(channel = names, marker = rep(NA_character_, length(names))))
 }
 
-# The function that reads rows of files, for new_row_blocks(). It keeps the values of a file until
-# the last of them was read.
+# The function that reads rows of files, for new_row_blocks().
 parquet_reader <- function(files, transform) {
-  force(transform)
   files <- lapply(files, function(file) file[c("path", "layout", "columns", "names", "cofactors")])
-  kept <- new.env(parent = emptyenv())
   events <- vapply(files, function(file) file$layout$events, 0)
-  reader_of_files(files, events, function(file, first, last) {
-    check_described(file)
-    if (!identical(kept$path, file$path)) {
-      kept$values <- NULL
-      kept$values <- read_parquet_file(file)
-      kept$path <- file$path
-    }
-    values <- kept$values[seq(first, last), , drop = FALSE]
-    if (last == file$layout$events) rm(list = names(kept), envir = kept)
-    user_transformed(values, transform)
-  })
+  reader_of_whole_parts(files, events, read_parquet_file, transform)
 }
 
 # All values of the chosen columns, with their cofactors.
 read_parquet_file <- function(file) {
+  check_described(file)
   # Without `col_select`, with which nanoparquet 0.5.1 loses missing values and shifts those below.
   table <- nanoparquet::read_parquet(file$path)
   chosen <- file$layout$names[file$columns]

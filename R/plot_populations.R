@@ -12,10 +12,10 @@
 #'   `k` means `cut_populations(tree, k)`, and `NULL` means `cut_populations(tree, x = x)`.
 #' @param gates `NULL`, or a label for each observation, such as its gate. Bars show the shares of
 #'   the labels in each population.
-#' @param samples `NULL`, or a label for each observation: its sample or donor. For a `flowSet`,
-#'   `NULL` means its samples. A second heat map shows the share of each population in each sample.
-#'   Gates and samples are in the order of the levels of a factor; numbers are in increasing order,
-#'   and so are numbers within text: patient2 comes before patient10.
+#' @param samples `NULL`, or a label for each observation: its sample or donor. For a `flowSet` or
+#'   `cytoset`, `NULL` means its samples. A second heat map shows the share of each population in
+#'   each sample. Gates and samples are in the order of the levels of a factor; numbers are in
+#'   increasing order, and so are numbers within text: patient2 comes before patient10.
 #' @param scale If `TRUE`, each marker has its own colour scale, from 0 at its 1st to 1 at its 99th
 #'   percentile over all observations. If `FALSE`, all markers share one scale.
 #' @param engine The package that draws: \pkg{ComplexHeatmap}, or base graphics. `"auto"` means

@@ -13,7 +13,7 @@
 #'   these populations.
 #' @param gates `NULL`, or a label for each observation, such as its gate: at most 500 labels.
 #' @param samples `NULL`, or a label for each observation: its sample or donor, at most 500. For a
-#'   `flowSet`, `NULL` means its samples.
+#'   `flowSet` or `cytoset`, `NULL` means its samples.
 #' @param support `NULL`, or the result of [stability()] for `tree`, or for the tree of which `tree`
 #'   is the top: branches show their mean agreement.
 #' @param most The greatest number of branches to which the tree can be opened. For more than 60

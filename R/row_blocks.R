@@ -2,16 +2,19 @@
 
 #' Observations read in blocks
 #'
-#' The value of [observations()] for names of files and for functions. It has rows and columns, but
-#' holds no values: [gkmeans()], [gmhclust()], [gknn()] and `predict()` read it in blocks of rows,
-#' so the values need not fit in memory. The other functions read all values at once.
+#' The value of [observations()] for names of files, a `cytoset` and functions. It has rows and
+#' columns, but holds no values: [gkmeans()], [gmhclust()], [gknn()] and `predict()` read it in
+#' blocks of rows, so the values need not fit in memory. The other functions read all values at
+#' once.
 #'
-#' `x[i, j]` reads rows and columns as a matrix, and `as.matrix(x)` all of them.
+#' `x[i, j]` reads rows and columns as a matrix, and `as.matrix(x)` all of them; for a `cytoset`,
+#' the matrix has the attribute `sample`, as for a `flowSet`.
 #'
-#' @param x The value of [observations()] for files or a function.
+#' @param x The value of [observations()] for files, a `cytoset` or a function.
 #' @param ... Not used.
 #' @return `as.matrix()`: a double matrix. `print()`: `x`, invisibly.
-#' @seealso [observations()]; [count_populations()] takes it as `samples`, for counts in each file.
+#' @seealso [observations()]; [count_populations()] takes it as `samples`, for counts in each file
+#'   or sample.
 #' @examples
 #' # 10,000 rows that a function computes when they are needed:
 #' x <- observations(function(first, last) cbind(a = sin(first:last), b = cos(first:last)),
@@ -183,6 +186,5 @@ check_count_of_rows <- function(rows, call) {
 # The part, for example the file, of each row: a factor.
 parts_of_rows <- function(x) {
   check_memory("the sample of each observation needs", 4 * nrow(x), NULL)
-  names <- x$parts$name
-  structure(rep.int(seq_along(names), x$parts$rows), levels = names, class = "factor")
+  sample_of_rows(x$parts$name, x$parts$rows)
 }

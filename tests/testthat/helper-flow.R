@@ -40,7 +40,45 @@ flow_frame <- function(values, channels, markers) {
 flow_set <- function(frames) {
   with_flow_classes()
   data <- data.frame(name = I(names(frames)), row.names = names(frames))
-  methods::new(flow_class("flowSet"), frames = list2env(frames), phenoData = annotated(data))
+  set <- methods::new(flow_class("flowSet"))
+  # Slot by slot, because new() of flowCore refuses samples with other channels.
+  set@frames <- list2env(frames, parent = emptyenv())
+  set@phenoData <- annotated(data)
+  set
+}
+
+# A cytoset of these samples: of package flowWorkspace if it is installed, on disk and in single
+# precision; else a stand-in.
+local_cytoset <- function(frames, env = parent.frame()) {
+  if (!requireNamespace("flowWorkspace", quietly = TRUE)) return(local_stand_in(frames, env))
+  flowWorkspace::flowSet_to_cytoset(flow_set(frames))
+}
+
+# A cytoset that can be read until the test ends. It adds the name of each sample to
+# `flow_classes$read` when its values are read.
+local_stand_in <- function(frames, env = parent.frame()) {
+  set <- flow_set(frames)
+  if (!methods::isClass("stand_in", where = flow_classes)) {
+    methods::setClass("stand_in", where = flow_classes, representation(
+      frames = "environment", phenoData = "AnnotatedDataFrame"
+    ))
+    registerS3method("observations", "stand_in", observations.cytoset, asNamespace("gmhclust"))
+  }
+  flow_classes$read <- character(0)
+  local_function("functions_of_cytosets", function(call) {
+    list(
+      names = function(x) rownames(x@phenoData@data),
+      frame = function(x, name) list(name = name, of = x@frames[[name]]),
+      events = function(frame) nrow(frame$of@exprs),
+      parameters = function(frame) frame$of@parameters,
+      values = function(frame) {
+        flow_classes$read <- c(flow_classes$read, frame$name)
+        frame$of@exprs
+      }
+    )
+  }, env)
+  methods::new(methods::getClass("stand_in", where = flow_classes), frames = set@frames,
+               phenoData = set@phenoData)
 }
 
 flow_class <- function(name) {

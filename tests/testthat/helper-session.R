@@ -11,3 +11,16 @@ in_new_session <- function(code, env) {
     stdout = TRUE, stderr = FALSE, env = env
   )
 }
+
+# Replaces a function of gmhclust until the test ends.
+local_function <- function(name, value, env = parent.frame()) {
+  package <- asNamespace("gmhclust")
+  put <- function(value) {
+    unlockBinding(name, package)
+    assign(name, value, package)
+    lockBinding(name, package)
+  }
+  before <- package[[name]]
+  put(value)
+  withr::defer(put(before), env)
+}

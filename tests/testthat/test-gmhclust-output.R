@@ -5,15 +5,7 @@ labels <- c(0L, rep(3:14, length.out = nrow(x) - 1))
 
 # Small files.
 local_files_of <- function(members, env = parent.frame()) {
-  package <- asNamespace("gmhclust")
-  put <- function(value) {
-    unlockBinding("members_of_file", package)
-    assign("members_of_file", value, package)
-    lockBinding("members_of_file", package)
-  }
-  before <- package$members_of_file
-  put(function() members)
-  withr::defer(put(before), env)
+  local_function("members_of_file", function() members, env)
 }
 
 tree_of <- function(...) {

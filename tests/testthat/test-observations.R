@@ -346,7 +346,7 @@ test_that("a flowSet gives the cells of all samples, and says which each is of",
   expect_same_results(set, all)
   strange <- flow_frame(matrix(0, 4, 2), c("FL1-A", "FL2-A"), c("CD3", "CD19"))
   refused(observations(flow_set(list(a = cells$frame, b = strange))),
-          "`x` has other columns in sample \"b\" than in \"a\"")
+          "b: its channels differ from those of \"a\": it lacks \"CD4\", \"FL3-A\"")
 })
 
 test_that("a DelayedMatrix is read in blocks by gknn(), and else at once", {
