@@ -103,6 +103,11 @@ test_that("workers may be forks of a process that has searched before", {
   whole <- gknn(x, 6)
   expect_identical(gknn(x, 6, block_rows = 50, BPPARAM = forks()), whole)
   expect_identical(gknn(x, 6, BPPARAM = BiocParallel::SerialParam()), whole)
+  # Data in blocks, too: a fork that uses threads of the first process waits for ever.
+  in_blocks <- observations(function(first, last) x[first:last, , drop = FALSE], 300)
+  expect_identical(gknn(in_blocks, 6)$index, unname(whole$index))
+  expect_identical(gknn(in_blocks, 6, block_rows = 50, BPPARAM = forks())$index,
+                   unname(whole$index))
 })
 
 test_that("threads are shared by workers that are here", {
