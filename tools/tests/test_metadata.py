@@ -30,6 +30,14 @@ class Metadata(unittest.TestCase):
     def test_the_news_begin_with_this_version(self):
         self.assertEqual(read("NEWS.md").splitlines()[0], f"# gmhclust {field('Version')}")
 
+    def test_the_site_lists_every_help_page_and_vignette(self):
+        listed = set(re.findall(r"^  - ([\w.-]+)$", read("_pkgdown.yml"), re.MULTILINE))
+        for page in ROOT.glob("man/*.Rd"):
+            names = re.findall(r"^\\(?:alias|name)\{(.*)\}$", page.read_text(), re.MULTILINE)
+            self.assertTrue(listed & set(names), f"_pkgdown.yml has no {page.name}")
+        for page in ROOT.glob("vignettes/*.Rmd"):
+            self.assertIn(page.stem, listed, f"_pkgdown.yml has no {page.name}")
+
     def test_the_oldest_rust_is_that_of_the_crates(self):
         oldest = re.search(r"rustc \(>= ([0-9.]+)\)", field("SystemRequirements")).group(1)
         manifests = [ROOT / "src/rust/Cargo.toml", *ROOT.glob("src/rust/*/Cargo.toml")]
