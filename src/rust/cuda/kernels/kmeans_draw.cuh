@@ -3,12 +3,13 @@
 //
 // A draw is `draw`, then `weigh`, which looks at all observations. Once there are many centers,
 // observations are sorted into groups (`find_greatest`, `count_bins`, `fill_bins`), and a draw is
-// `draw`, `open_groups`, `weigh_pieces`, `sum_changed`, `sum_parts`, which look at those
-// observations that the triangle inequality does not exclude with their group or bin.
+// `draw`, `open_groups`, `weigh_pieces` or `weigh_codes`, `sum_changed`, `sum_parts`, which look at
+// those observations that the triangle inequality does not exclude with their group or bin.
 
 #pragma once
 
 #include "base.cuh"
+#include "kmeans_codes.cuh"
 #include "kmeans_launch.cuh"
 
 __device__ __forceinline__ double square(const double *a, const double *b, uint columns) {
@@ -191,8 +192,8 @@ extern "C" __global__ void count_bins(Seeding seeding, Groups groups) {
   atomicAdd(&groups.ends[(size_t)group * BINS + bin], 1);
 }
 
-// Sorts the observations, in any order within a bin; a thread for each. `ends` has the starts of
-// the bins before.
+// Sorts the observations, in any order within a bin, and writes their codes; a thread for each.
+// `ends` has the starts of the bins before.
 extern "C" __global__ void fill_bins(Seeding seeding, Groups groups) {
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= seeding.rows) return;
@@ -202,6 +203,7 @@ extern "C" __global__ void fill_bins(Seeding seeding, Groups groups) {
   uint at = atomicAdd(&groups.ends[(size_t)group * BINS + bin], 1);
   groups.sorted[at] = i;
   groups.squares[at] = square;
+  if (groups.quads > 0) encode(seeding, groups, group, at, i, square);
 }
 
 // Lists the observations that may be nearer to the center of this number; a thread for each group.
@@ -218,29 +220,66 @@ extern "C" __global__ void open_groups(Seeding seeding, Groups groups, uint numb
   uint start = first == 0 ? 0 : groups.ends[first - 1];
   uint end = groups.ends[first + bin_of(limit, greatest)];
   if (start == end) return;
+  if (groups.quads > 0) encode_center(s, groups, group, number);
   uint at = atomicAdd(&groups.counts[0], (end - start + PIECE - 1) / PIECE);
-  for (; start < end; start += min(PIECE, end - start))
-    groups.pieces[at++] = (ulong)min(start + PIECE, end) << 32 | start;
+  for (; start < end; start += min(PIECE, end - start), at++) {
+    groups.pieces[at] = (ulong)min(start + PIECE, end) << 32 | start;
+    groups.of_pieces[at] = group;
+  }
+}
+
+// Weighs a sorted observation with the center of this number; returns its square if it is nearer,
+// or a negative number.
+__device__ __forceinline__ double weigh_sorted(const Seeding &s, const Groups &groups, uint place,
+                                               uint number) {
+  uint i = groups.sorted[place];
+  const double *center = s.centers + (size_t)number * s.columns;
+  double now = square(s.x + (size_t)i * s.columns, center, s.columns);
+  if (!(now < groups.squares[place])) return -1;
+  groups.squares[place] = s.squares[i] = now;
+  s.nearest[i] = number;
+  uint chunk = i / CHUNK;
+  if (atomicExch(&groups.is_changed[chunk], 1) == 0)
+    groups.changed[atomicAdd(&groups.counts[1], 1)] = chunk;
+  return now;
 }
 
 // Weighs the listed observations with the center of this number; a warp for each piece.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
     weigh_pieces(Seeding seeding, Groups groups, uint number) {
-  const Seeding &s = seeding;
-  const double *center = s.centers + (size_t)number * s.columns;
   uint warps = gridDim.x * WEIGH_WARPS, count = groups.counts[0];
   for (uint at = blockIdx.x * WEIGH_WARPS + threadIdx.x / WARP; at < count; at += warps) {
     ulong piece = groups.pieces[at];
-    for (uint j = (uint)piece + threadIdx.x % WARP; j < (uint)(piece >> 32); j += WARP) {
-      uint i = groups.sorted[j];
-      double now = square(s.x + (size_t)i * s.columns, center, s.columns);
-      if (!(now < groups.squares[j])) continue;
-      groups.squares[j] = s.squares[i] = now;
-      s.nearest[i] = number;
-      uint chunk = i / CHUNK;
-      if (atomicExch(&groups.is_changed[chunk], 1) == 0)
-        groups.changed[atomicAdd(&groups.counts[1], 1)] = chunk;
+    for (uint place = (uint)piece + threadIdx.x % WARP; place < (uint)(piece >> 32); place += WARP)
+      weigh_sorted(seeding, groups, place, number);
+  }
+}
+
+// Weighs those of the listed observations that are open by their codes; a warp for each piece.
+extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
+    weigh_codes(Seeding seeding, Groups groups, uint number) {
+  __shared__ uint places[WEIGH_WARPS][PIECE];
+  uint *open = places[threadIdx.x / WARP], lane = threadIdx.x % WARP;
+  uint warps = gridDim.x * WEIGH_WARPS, count = groups.counts[0];
+  for (uint at = blockIdx.x * WEIGH_WARPS + threadIdx.x / WARP; at < count; at += warps) {
+    ulong piece = groups.pieces[at];
+    uint start = (uint)piece, group = groups.of_pieces[at], found = 0;
+    uint mine = find_open(seeding, groups, group, start, (uint)(piece >> 32));
+    if (!__any_sync(WHOLE_WARP, mine != 0)) continue;
+#pragma unroll
+    for (int j = 0; j < PIECE_EACH; j++) {
+      bool is_open = mine >> j & 1;
+      uint all = __ballot_sync(WHOLE_WARP, is_open);
+      if (is_open) open[found + __popc(all & ((1u << lane) - 1))] = start + j * WARP + lane;
+      found += __popc(all);
     }
+    __syncwarp();
+    for (uint j = lane; j < found; j += WARP) {
+      uint place = open[j];
+      double now = weigh_sorted(seeding, groups, place, number);
+      if (now >= 0) encode(seeding, groups, group, place, groups.sorted[place], now);
+    }
+    __syncwarp();
   }
 }
 

@@ -15,6 +15,9 @@
 // Bins of a group of observations, and the number of observations that a warp compares at a time.
 #define BINS 32
 #define PIECE 128
+// Bytes of a code at a time, and the most columns of codes (kmeans_codes.cuh).
+#define QUAD 16
+#define CODED_COLUMNS 65535
 
 // A tile of `screen` is TILE observations by TILE centers: ACROSS by DOWN threads, each with EACH
 // by EACH. DEPTH coordinates are in shared memory at a time.
@@ -81,10 +84,15 @@ struct Groups {
   double *greatest; // of the groups: the greatest square when they were sorted
   uint *ends;       // of the bins, in `sorted`
   ulong *pieces;    // of `sorted`, to be compared with a center: the start, and the end above it
+  uint *of_pieces;  // the groups of the pieces
   uint *changed;    // chunks whose sum is to be computed again
   uint *is_changed; // by chunk
   uint *counts;     // how many pieces, how many chunks
+  // As in kmeans_codes.cuh.
+  uint4 *codes;        // of the sorted, `quads` each
+  uint4 *center_codes; // of the new center, relative to each group
   uint groups;
+  uint quads; // 0 without codes
 };
 
 // Lloyd's iterations. The device assigns the observations from `first` to `last`, and moves

@@ -243,6 +243,10 @@ impl KMeansDevice for Cuda {
         let on = kmeans::KMeansOn {
             devices: &devices,
             grouped_from: self.handover.kmeans_grouped_centers,
+            coded: kmeans::CodePolicy {
+                rows: self.handover.kmeans_coded_observations,
+                centers: self.handover.kmeans_coded_centers,
+            },
             in_halves: centers * columns >= self.handover.kmeans_half_coordinates,
             near: kmeans::NearPolicy {
                 centers: self.handover.kmeans_near_centers,

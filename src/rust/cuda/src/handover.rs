@@ -27,6 +27,10 @@ pub struct Handover {
     pub kmeans_half_coordinates: usize,
     /// As [`policy::KMEANS_GROUPED_CENTERS`].
     pub kmeans_grouped_centers: usize,
+    /// As [`policy::KMEANS_CODED_OBSERVATIONS`].
+    pub kmeans_coded_observations: usize,
+    /// As [`policy::KMEANS_CODED_CENTERS`].
+    pub kmeans_coded_centers: usize,
     /// As [`policy::KMEANS_NEAR_CENTERS`].
     pub kmeans_near_centers: usize,
     /// As [`policy::KMEANS_NEAR_SHARE`]; with 0, near centers are compared however many they are.

@@ -1,15 +1,18 @@
 //! k-means on CUDA devices; the kernels are in kernels/kmeans.cu.
 //!
-//! One device draws the initial centers; many centers with observations in groups (`groups`). In an
-//! iteration, each device assigns its share of the observations, and updates its share of the
-//! centers. A center is a sum over members in the order of their numbers, whichever device computes
-//! it. So every device has all observations, and the host exchanges assignments and centers between
-//! devices.
+//! One device draws the initial centers; many centers with observations in groups (`groups`), and
+//! of many observations first with codes (`codes`). In an iteration, each device assigns its share
+//! of the observations, and updates its share of the centers. A center is a sum over members in the
+//! order of their numbers, whichever device computes it. So every device has all observations, and
+//! the host exchanges assignments and centers between devices.
 
 mod assign;
 #[cfg(test)]
 mod candidate_decisions;
 mod candidates;
+#[cfg(test)]
+mod code_decisions;
+mod codes;
 #[cfg(test)]
 mod decisions;
 mod draw;
@@ -26,6 +29,7 @@ mod update;
 use std::sync::Arc;
 
 use self::assign::Comparison;
+pub use self::codes::CodePolicy;
 use self::draw::Draws;
 use self::iterate::FirstCenters;
 use self::launch::{BINS, SORTED, TILE};
@@ -82,6 +86,8 @@ pub struct KMeansOn<'a> {
     pub in_halves: bool,
     /// Number of centers from which on draws use groups of observations.
     pub grouped_from: usize,
+    /// When these observations have codes.
+    pub coded: CodePolicy,
     /// When observations are compared with the centers near their own only.
     pub near: NearPolicy,
     /// The threads that copy the observations.
@@ -106,10 +112,10 @@ pub fn kmeans(
         let observations = DeviceObservations::new(device, x, cpu, monitor)?;
         let drawn = match start {
             Start::Draws(uniforms) if number == 0 => {
-                let grouped_from = on.grouped_from;
                 let draws = Draws {
                     uniforms,
-                    grouped_from,
+                    grouped_from: on.grouped_from,
+                    coded: on.coded,
                 };
                 Some(observations.draw(draws, monitor)?)
             }
@@ -153,6 +159,8 @@ mod tests {
             WEIGH_WARPS,
             BINS,
             PIECE,
+            QUAD,
+            CODED_COLUMNS,
             THREADS,
             TILE,
             ROWS,

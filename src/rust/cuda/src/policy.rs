@@ -334,6 +334,24 @@ pub const KMEANS_FEW_OPEN: usize = 1 << 11;
 ///   observations.
 pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
 
+/// Minimum number of observations whose draws on the GPU compare codes in 8 bits first.
+///
+/// - Counts: observations.
+/// - Run: not measured in the tree: an estimate. With fewer, the launches of kernels take most of
+///   the time of a draw.
+/// - If wrong: too low, codes are written for nothing; too high, a draw reads seven times as many
+///   bytes.
+pub const KMEANS_CODED_OBSERVATIONS: usize = 1 << 20;
+
+/// Number of drawn centers from which on observations with codes are in groups.
+///
+/// - Counts: centers.
+/// - Run: not measured in the tree: an estimate. To sort observations takes as long as a few draws
+///   that look at all of them.
+/// - If wrong: too low, observations are sorted more often than it pays; too high, draws look at
+///   all observations.
+pub const KMEANS_CODED_CENTERS: usize = 1 << 6;
+
 /// Minimum number of centers for which an iteration of k-means on the GPU compares observations
 /// only with the centers near their own, up to 32 columns.
 ///

@@ -77,6 +77,8 @@ impl Planner {
             kmeans_coordinates_per_device: policy::KMEANS_COORDINATES_PER_DEVICE,
             kmeans_half_coordinates: policy::KMEANS_HALF_COORDINATES,
             kmeans_grouped_centers: policy::KMEANS_GROUPED_CENTERS,
+            kmeans_coded_observations: policy::KMEANS_CODED_OBSERVATIONS,
+            kmeans_coded_centers: policy::KMEANS_CODED_CENTERS,
             kmeans_near_centers: policy::KMEANS_NEAR_CENTERS,
             kmeans_near_share: policy::KMEANS_NEAR_SHARE,
         }

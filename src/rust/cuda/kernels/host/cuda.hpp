@@ -46,6 +46,7 @@
 using std::fabs;
 using std::fma;
 using std::fmax;
+using std::rint;
 using std::sqrt;
 
 // ---- types and numbers ----
@@ -89,6 +90,12 @@ inline float __double2float_ru(double x) {
 inline float __double2float_rd(double x) {
   float rounded = (float)x;
   return rounded > x ? std::nextafter(rounded, -INFINITY) : rounded;
+}
+// The products of the four bytes of each, added to the sum.
+inline int __dp4a(int a, int b, int sum) {
+  for (int place = 0; place < 32; place += 8)
+    sum += (signed char)(a >> place) * (signed char)(b >> place);
+  return sum;
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }

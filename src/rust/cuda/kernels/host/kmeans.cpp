@@ -1,4 +1,4 @@
-// kmeans.cu for the CPU: see the tests in src/kmeans/decisions.rs.
+// kmeans.cu for the CPU: see the tests in src/kmeans, in files *decisions.rs.
 
 #include "cuda.hpp"
 
@@ -32,9 +32,25 @@ EXPORT void host_fill_bins(const Seeding &seeding, const Groups &groups) {
 EXPORT void host_weigh_groups(const Seeding &seeding, const Groups &groups, uint number) {
   launch({(groups.groups + THREADS - 1) / THREADS}, THREADS,
          [&] { open_groups(seeding, groups, number); });
-  launch({2}, WEIGH_THREADS, [&] { weigh_pieces(seeding, groups, number); });
+  launch({2}, WEIGH_THREADS, [&] {
+    groups.quads > 0 ? weigh_codes(seeding, groups, number) : weigh_pieces(seeding, groups, number);
+  });
   launch({2}, WEIGH_THREADS, [&] { sum_changed(seeding, groups); });
   host_sum_parts(seeding, groups);
+}
+
+// Which observations may be nearer to center 1 by their codes: all are of the group of center 0.
+EXPORT void host_find_open(const Seeding &seeding, const Groups &groups, bool *open) {
+  launch({(seeding.rows + PIECE - 1) / PIECE}, PIECE, [&] {
+    uint i = blockIdx.x * PIECE + threadIdx.x;
+    if (i < seeding.rows) encode(seeding, groups, 0, i, i, seeding.squares[i]);
+  });
+  encode_center(seeding, groups, 0, 1);
+  launch({(seeding.rows + PIECE - 1) / PIECE}, WARP, [&] {
+    uint start = blockIdx.x * PIECE, end = min(start + PIECE, seeding.rows);
+    uint mine = find_open(seeding, groups, 0, start, end);
+    for (uint i = start + threadIdx.x, j = 0; i < end; i += WARP, j++) open[i] = mine >> j & 1;
+  });
 }
 
 EXPORT void host_convert_observations(const Lloyd &lloyd, uint tiles) {

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use ndarray::{Array2, Axis};
 
+use super::codes::{quads_of, quads_of_center, CodePolicy};
 use super::draw::Draws;
 use super::groups::to_starts;
 use super::iterate::relative;
@@ -75,6 +76,10 @@ fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
     };
     let (mut sorted, mut of_sorted, mut ends) = (vec![NONE; n], reals(n), vec![0; k * BINS]);
     let (mut greatest, mut pieces) = (vec![0.0; k], vec![0u64; k + n.div_ceil(PIECE)]);
+    let mut of_pieces = vec![NONE; pieces.len()];
+    let is_coded = draws.coded.suits(x);
+    let [mut codes, mut center_codes] =
+        [n * quads_of(p), k * quads_of_center(p)].map(|quads| vec![Quad([NONE; 4]); quads]);
     let (mut changed, mut is_changed, mut counts) = (vec![NONE; chunks], vec![0; chunks], [0; 2]);
     let mut groups = Groups {
         sorted: sorted.as_mut_ptr() as u64,
@@ -82,10 +87,14 @@ fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
         greatest: greatest.as_mut_ptr() as u64,
         ends: ends.as_mut_ptr() as u64,
         pieces: pieces.as_mut_ptr() as u64,
+        of_pieces: of_pieces.as_mut_ptr() as u64,
         changed: changed.as_mut_ptr() as u64,
         is_changed: is_changed.as_mut_ptr() as u64,
         counts: counts.as_mut_ptr() as u64,
+        codes: codes.as_mut_ptr() as u64,
+        center_codes: center_codes.as_mut_ptr() as u64,
         groups: 0,
+        quads: if is_coded { quads_of(p) as u32 } else { 0 },
     };
     for number in 0..k as u32 {
         if number as usize == draws.grouped_from << seeding.is_grouped {
@@ -128,16 +137,28 @@ fn seeds_are_those_of_the_cpu() {
         let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         uniforms[k / 2] = [0.0, 1.0][case % 2];
         let expected = seed::seed(&x, frame_of(&x).unit, &uniforms, &Monitor::default());
-        for grouped_from in [usize::MAX, 1, 5] {
+        for (grouped_from, rows) in [
+            (usize::MAX, usize::MAX),
+            (1, usize::MAX),
+            (5, usize::MAX),
+            (1, 0),
+            (5, 0),
+        ] {
             let draws = Draws {
                 uniforms: &uniforms,
                 grouped_from,
+                coded: CodePolicy { rows, centers: 0 },
             };
-            let case = format!("{case}, {data:?}, grouped from {grouped_from}");
+            let case = format!("{case}, {data:?}, grouped from {grouped_from}, coded from {rows}");
             assert_eq!(host_seed(&x, draws), expected, "{case}");
         }
     }
 }
+
+/// 16 bytes of codes, with the alignment of kernels.
+#[repr(align(16))]
+#[derive(Clone, Copy)]
+pub struct Quad(#[allow(dead_code)] pub [u32; 4]);
 
 /// Memory that kernels write, as a tile of values that has their alignment.
 #[repr(align(16))]

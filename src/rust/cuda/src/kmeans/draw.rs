@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
 
+use super::codes::CodePolicy;
 use super::groups::GroupedObservations;
 use super::iterate::FirstCenters;
 use super::launch::{config, DRAW_THREADS, NONE, WARP, WEIGH_WARPS};
@@ -27,6 +28,8 @@ pub struct Draws<'a> {
     /// Number of centers from which on observations are in groups; they are sorted again whenever
     /// the number of centers has doubled.
     pub grouped_from: usize,
+    /// When these observations have codes.
+    pub coded: CodePolicy,
 }
 
 impl DeviceObservations<'_> {
@@ -38,24 +41,19 @@ impl DeviceObservations<'_> {
         let memory = SeedingMemory::new(&self.stream, uniforms, self.x.nrows(), p);
         let memory = memory.map_err(|error| self.error(&error))?;
         let mut seeding = self.seeding(&memory, uniforms[0]);
-        let mut groups: Option<GroupedObservations> = None;
-        let mut next_sort = draws.grouped_from.max(1);
+        let (mut groups, mut next_sort) = self.groups(&draws)?;
         let mut start = 0;
         while start < k {
             monitor.check()?;
-            if start == next_sort {
-                let mut sorted = match groups.take() {
-                    Some(groups) => groups,
-                    None => GroupedObservations::new(self, k)?,
-                };
-                sorted.sort(self, &seeding, start)?;
-                groups = Some(sorted);
+            if let Some(groups) = groups.as_mut().filter(|_| start == next_sort) {
+                groups.sort(self, &seeding, start)?;
                 seeding.is_grouped = 1;
                 next_sort *= 2;
             }
             let end = (start + DRAWN_AT_A_TIME).min(next_sort).min(k);
             let batch = start..end;
-            let rows = self.draw_batch(&kernels, &seeding, groups.as_ref(), &memory.drawn, batch);
+            let sorted = groups.as_ref().filter(|_| seeding.is_grouped == 1);
+            let rows = self.draw_batch(&kernels, &seeding, sorted, &memory.drawn, batch);
             self.stream
                 .synchronize()
                 .map_err(|error| self.error(&error))?;
@@ -72,6 +70,28 @@ impl DeviceObservations<'_> {
             centers,
             nearest: Some(memory.nearest),
         })
+    }
+
+    /// Memory for groups, if there will be any, and the number of centers from which on there are.
+    fn groups(&self, draws: &Draws) -> Result<(Option<GroupedObservations>, usize)> {
+        let k = draws.uniforms.len();
+        let uncoded_from = draws.grouped_from.max(1);
+        let coded_from = uncoded_from.min(draws.coded.centers.max(1));
+        let may_be_coded = draws.coded.suits(self.x);
+        if k <= if may_be_coded {
+            coded_from
+        } else {
+            uncoded_from
+        } {
+            return Ok((None, usize::MAX));
+        }
+        let groups = GroupedObservations::new(self, k, may_be_coded)?;
+        let from = if groups.have_codes() {
+            coded_from
+        } else {
+            uncoded_from
+        };
+        Ok((Some(groups), from))
     }
 
     /// The kernels' argument for draws; the first draw uses the uniform number `first`.
@@ -175,32 +195,62 @@ mod tests {
     use gmhclust_core::testing::{draw, Data, Random};
     use gmhclust_core::Cpu;
 
+    const NO_CODES: CodePolicy = CodePolicy {
+        rows: usize::MAX,
+        centers: usize::MAX,
+    };
+
+    /// All observations have codes as soon as they are in groups.
+    const CODES: CodePolicy = CodePolicy {
+        rows: 0,
+        centers: usize::MAX,
+    };
+
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn the_gpu_draws_the_seeds_of_the_cpu() {
-        compare_seeds(24, 200_000, 200, usize::MAX);
+        compare_seeds(24, 200_000, 200, usize::MAX, NO_CODES);
     }
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn seeds_are_drawn_alike_on_small_data() {
-        compare_seeds(4, 2_000, 20, usize::MAX);
+        compare_seeds(4, 2_000, 20, usize::MAX, NO_CODES);
     }
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn groups_change_no_seed() {
-        compare_seeds(12, 200_000, 400, 32);
-        compare_seeds(12, 50_000, 400, 1);
+        compare_seeds(12, 200_000, 400, 32, NO_CODES);
+        compare_seeds(12, 50_000, 400, 1, NO_CODES);
     }
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn groups_change_no_seed_on_small_data() {
-        compare_seeds(4, 2_000, 40, 4);
+        compare_seeds(4, 2_000, 40, 4, NO_CODES);
     }
 
-    fn compare_seeds(rounds: usize, most_rows: usize, most_centers: usize, grouped_from: usize) {
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn codes_change_no_seed() {
+        compare_seeds(12, 200_000, 400, 32, CODES);
+        compare_seeds(12, 50_000, 400, 1, CODES);
+    }
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn codes_change_no_seed_on_small_data() {
+        compare_seeds(4, 2_000, 40, 4, CODES);
+    }
+
+    fn compare_seeds(
+        rounds: usize,
+        most_rows: usize,
+        most_centers: usize,
+        grouped_from: usize,
+        coded: CodePolicy,
+    ) {
         let device = Device::shared(0).unwrap();
         let cpu = Cpu::new(2).unwrap();
         let monitor = Monitor::default();
@@ -217,6 +267,7 @@ mod tests {
             let draws = Draws {
                 uniforms: &uniforms,
                 grouped_from,
+                coded,
             };
             let drawn = observations
                 .draw(draws, &monitor)

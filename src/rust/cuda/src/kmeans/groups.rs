@@ -2,6 +2,7 @@
 
 use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
 
+use super::codes::Codes;
 use super::launch::{config, BINS, PIECE, THREADS, WARP, WEIGH_WARPS};
 use super::observations::DeviceObservations;
 use super::seeding::{Groups, Seeding};
@@ -17,6 +18,7 @@ const BLOCKS_EACH: u32 = 16;
 pub struct GroupedObservations {
     kernels: Kernels,
     memory: GroupsMemory,
+    codes: Option<Codes>,
     /// Number of groups; none before the first [`Self::sort`].
     groups: usize,
     multiprocessors: u32,
@@ -27,6 +29,7 @@ struct Kernels {
     count_bins: CudaFunction,
     fill_bins: CudaFunction,
     open_groups: CudaFunction,
+    /// Looks at all observations of the pieces, or first at their codes.
     weigh_pieces: CudaFunction,
     sum_changed: CudaFunction,
     sum_parts: CudaFunction,
@@ -38,6 +41,7 @@ struct GroupsMemory {
     greatest: CudaSlice<f64>,
     ends: CudaSlice<u32>,
     pieces: CudaSlice<u64>,
+    of_pieces: CudaSlice<u32>,
     changed: CudaSlice<u32>,
     is_changed: CudaSlice<u32>,
     counts: CudaSlice<u32>,
@@ -52,13 +56,18 @@ pub fn to_starts(sizes: &mut [u32]) {
 }
 
 impl GroupedObservations {
-    /// Memory for observations in at most `most` groups.
+    /// Memory for observations in at most `most` groups; with codes, if they may have some and the
+    /// device has the memory.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
-    pub fn new(observations: &DeviceObservations, most: usize) -> Result<Self> {
+    pub fn new(
+        observations: &DeviceObservations,
+        most: usize,
+        may_have_codes: bool,
+    ) -> Result<Self> {
         let kernel = |name| observations.kernel(name);
-        let kernels = Kernels {
+        let mut kernels = Kernels {
             find_greatest: kernel("find_greatest")?,
             count_bins: kernel("count_bins")?,
             fill_bins: kernel("fill_bins")?,
@@ -72,8 +81,9 @@ impl GroupedObservations {
             // SAFETY: `sort` writes all of them before kernels read them.
             let (sorted, squares) = unsafe { (stream.alloc(n)?, stream.alloc(n)?) };
             // SAFETY: as above, and kernels read only the pieces and chunks that were listed.
-            let (pieces, changed) = unsafe {
+            let (pieces, of_pieces, changed) = unsafe {
                 (
+                    stream.alloc(most + n.div_ceil(PIECE))?,
                     stream.alloc(most + n.div_ceil(PIECE))?,
                     stream.alloc(n.div_ceil(CHUNK))?,
                 )
@@ -82,6 +92,7 @@ impl GroupedObservations {
                 sorted,
                 squares,
                 pieces,
+                of_pieces,
                 changed,
                 greatest: stream.alloc_zeros(most)?,
                 ends: stream.alloc_zeros(most * BINS)?,
@@ -91,12 +102,25 @@ impl GroupedObservations {
             Ok((memory, observations.device.multiprocessors()?))
         };
         let (memory, multiprocessors) = allocated().map_err(|error| observations.error(&error))?;
+        // After the memory that groups must have.
+        let mut codes = None;
+        if may_have_codes {
+            codes = Codes::new(observations, most)?;
+        }
+        if codes.is_some() {
+            kernels.weigh_pieces = kernel("weigh_codes")?;
+        }
         Ok(Self {
             kernels,
             memory,
+            codes,
             groups: 0,
             multiprocessors,
         })
+    }
+
+    pub fn have_codes(&self) -> bool {
+        self.codes.is_some()
     }
 
     /// Sorts the observations by the nearest of the first `groups` centers.
@@ -168,17 +192,25 @@ impl GroupedObservations {
 
     fn arguments(&self, observations: &DeviceObservations) -> Groups {
         let memory = &self.memory;
-        Groups {
+        let mut groups = Groups {
             sorted: observations.at(&memory.sorted),
             squares: observations.at(&memory.squares),
             greatest: observations.at(&memory.greatest),
             ends: observations.at(&memory.ends),
             pieces: observations.at(&memory.pieces),
+            of_pieces: observations.at(&memory.of_pieces),
             changed: observations.at(&memory.changed),
             is_changed: observations.at(&memory.is_changed),
             counts: observations.at(&memory.counts),
+            codes: 0,
+            center_codes: 0,
             groups: self.groups as u32,
+            quads: 0,
+        };
+        if let Some(codes) = &self.codes {
+            codes.add_to(observations, &mut groups);
         }
+        groups
     }
 }
 

@@ -4,6 +4,7 @@ use crate::arguments::arguments;
 
 arguments! {
     /// As in kmeans_launch.cuh.
+    #[cfg_attr(test, derive(Default))]
     pub struct Seeding {
         pub x: u64,
         pub uniforms: u64,
@@ -23,15 +24,20 @@ arguments! {
     }
 
     /// As in kmeans_launch.cuh.
+    #[cfg_attr(test, derive(Default))]
     pub struct Groups {
         pub sorted: u64,
         pub squares: u64,
         pub greatest: u64,
         pub ends: u64,
         pub pieces: u64,
+        pub of_pieces: u64,
         pub changed: u64,
         pub is_changed: u64,
         pub counts: u64,
+        pub codes: u64,
+        pub center_codes: u64,
         pub groups: u32,
+        pub quads: u32,
     }
 }

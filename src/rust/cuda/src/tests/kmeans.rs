@@ -118,6 +118,46 @@ fn compare_near_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize)
     cases.compare(&[("any", any), ("few", few)]);
 }
 
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn draws_by_codes_have_the_bits_of_the_cpu() {
+    compare_codes(&DATA, 2..1_500, 30_000);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn draws_by_codes_are_alike_on_small_data() {
+    compare_codes(&[Data::Plain, Data::Grid, Data::Islands], 2..90, 300);
+}
+
+/// Draws by codes from the second center and from a later one on, and without codes.
+fn compare_codes(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
+    let all = Handover {
+        kmeans_grouped_centers: usize::MAX,
+        kmeans_near_centers: usize::MAX,
+        kmeans_half_coordinates: usize::MAX,
+        ..Handover::default()
+    };
+    let later = Handover {
+        kmeans_coded_centers: 48,
+        ..all
+    };
+    let none = Handover {
+        kmeans_grouped_centers: 48,
+        kmeans_coded_observations: usize::MAX,
+        ..all
+    };
+    let cases = Cases {
+        seed: 23,
+        kinds,
+        centers,
+        most_rows,
+        // Codes fill 16 bytes, or need more.
+        columns: [14, 1, 15, 30, 63],
+    };
+    cases.compare(&[("all", all), ("later", later), ("none", none)]);
+}
+
 /// Data of these kinds in turn, with these numbers of columns in turn, a number of centers in this
 /// range, and at most so many more rows.
 struct Cases<'a> {
