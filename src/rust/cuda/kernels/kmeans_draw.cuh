@@ -42,12 +42,13 @@ __device__ void sum_part(const Seeding &s, uint part) {
   if (lane == 0) s.parts[part] = sum;
 }
 
-// Sums of the weights up to each, one after the other; one thread's.
-__device__ void add_up(const double *__restrict__ weights, double *__restrict__ totals,
-                       uint count) {
+// Sums of the weights up to each, one after the other, from `sum` on; one thread's. Returns the
+// last.
+__device__ double add_up(const double *__restrict__ weights, double *__restrict__ totals,
+                         uint count, double sum) {
   // Values that are on their way from memory together.
   const uint ahead = 16;
-  double sum = 0, next[ahead];
+  double next[ahead];
   uint i = 0;
   for (; i + ahead <= count; i += ahead) {
 #pragma unroll
@@ -56,6 +57,23 @@ __device__ void add_up(const double *__restrict__ weights, double *__restrict__ 
     for (uint j = 0; j < ahead; j++) totals[i + j] = sum += next[j];
   }
   for (; i < count; i++) totals[i] = sum += weights[i];
+  return sum;
+}
+
+// As `add_up`, for a block: in shared memory, a chunk at a time, which has room for the weights and
+// totals of one.
+__device__ void add_up_all(const double *weights, double *totals, uint count, double *some,
+                           double *of_some) {
+  double sum = 0;
+  for (uint start = 0; start < count; start += CHUNK) {
+    uint here = min(CHUNK, count - start);
+    if (threadIdx.x < here) some[threadIdx.x] = weights[start + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) sum = add_up(some, of_some, here, sum);
+    __syncthreads();
+    if (threadIdx.x < here) totals[start + threadIdx.x] = of_some[threadIdx.x];
+  }
+  __syncthreads();
 }
 
 // Which weight a target falls on, a block's work, given the sums up to each; what is left of the
@@ -89,8 +107,7 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
       for (uint part = threadIdx.x / WARP; part < parts; part += DRAW_THREADS / WARP)
         sum_part(s, part);
     __syncthreads();
-    if (threadIdx.x == 0) add_up(s.parts, s.totals, parts);
-    __syncthreads();
+    add_up_all(s.parts, s.totals, parts, weights, totals);
     double target = s.uniforms[number] * s.totals[parts - 1];
     row = find(s.parts, s.totals, parts, target);
     const double *values = s.sums;
@@ -99,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
       uint start = row * CHUNK, count = min(CHUNK, all - start);
       if (threadIdx.x < count) weights[threadIdx.x] = values[start + threadIdx.x];
       __syncthreads();
-      if (threadIdx.x == 0) add_up(weights, totals, count);
+      if (threadIdx.x == 0) add_up(weights, totals, count, 0);
       __syncthreads();
       row = find(weights, totals, count, target);
       if (row != NONE) row += start;

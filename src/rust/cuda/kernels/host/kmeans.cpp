@@ -8,6 +8,11 @@ EXPORT void host_draw(const Seeding &seeding, uint number) {
   launch({1}, DRAW_THREADS, [&] { draw(seeding, number); });
 }
 
+EXPORT void host_add_up(const double *weights, double *totals, uint count) {
+  static thread_local double some[CHUNK], of_some[CHUNK];
+  launch({1}, DRAW_THREADS, [&] { add_up_all(weights, totals, count, some, of_some); });
+}
+
 EXPORT void host_weigh(const Seeding &seeding, uint number, uint blocks) {
   launch({blocks}, WEIGH_THREADS, [&] { weigh(seeding, number); });
 }

@@ -126,6 +126,34 @@ fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
 }
 
 #[test]
+fn totals_are_sums_of_one_weight_after_the_other() {
+    type AddUp = unsafe extern "C" fn(*const f64, *mut f64, u32);
+    // SAFETY: declared so.
+    let add_up = unsafe { function::<AddUp>("host_add_up") };
+    let mut random = Random::of(34);
+    for count in [
+        1,
+        15,
+        CHUNK - 1,
+        CHUNK,
+        CHUNK + 1,
+        3 * CHUNK,
+        5 * CHUNK + 100,
+    ] {
+        let weights: Vec<f64> = (0..count).map(|_| random.uniform()).collect();
+        let mut totals = vec![f64::NAN; count];
+        // SAFETY: both have this length.
+        unsafe { add_up(weights.as_ptr(), totals.as_mut_ptr(), count as u32) };
+        let add = |sum: &mut f64, weight: &f64| {
+            *sum += weight;
+            Some(*sum)
+        };
+        let expected: Vec<f64> = weights.iter().scan(0.0, add).collect();
+        assert_eq!(totals, expected, "{count}");
+    }
+}
+
+#[test]
 fn seeds_are_those_of_the_cpu() {
     let mut random = Random::of(18);
     for case in 0..24 {
