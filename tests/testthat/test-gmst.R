@@ -80,3 +80,12 @@ test_that("wrong input is refused by name", {
   x[3, ] <- 1
   expect_error(gmst(x, "pearson"), "constant in row 3;", class = "gmhclust_error_input")
 })
+
+test_that("forks find trees of equal observations after the process that they are forks of", {
+  skip_on_os("windows")
+  x <- some_cells(60)[rep(1:60, 3), ]
+  whole <- gmst(x)
+  # A fork that uses threads of the first process waits for ever.
+  found <- parallel::mclapply(1:2, function(i) gmst(x), mc.cores = 2)
+  expect_identical(found, list(whole, whole))
+})

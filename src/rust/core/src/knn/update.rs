@@ -100,7 +100,6 @@ impl Graph {
         // The k nearest points are equal to at most k distinct points, ordered by distance and by
         // the first point equal to each. One of the distinct points may be the query.
         let wanted = self.k + usize::from(block.own.is_some());
-        // In this pool: a fork has no threads of the global pool, and would wait for ever.
         let points = device
             .cpu()
             .install(|| block.points.select(&distinct.firsts()))?;

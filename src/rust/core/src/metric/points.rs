@@ -83,7 +83,8 @@ impl Points {
     }
 
     /// The points in `rows`, in this order; their distances have the same bits as before. Requires
-    /// points without missing values.
+    /// points without missing values. Works on the threads of the calling pool, which must not be
+    /// the global one: a fork of an R process has no threads of it, and would wait for ever.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.

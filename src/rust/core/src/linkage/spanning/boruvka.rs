@@ -119,7 +119,7 @@ fn weighted_tree(
                 Weights::MutualReachability(&of_firsts)
             }
         };
-        let firsts = points.select(&firsts)?;
+        let firsts = device.cpu().install(|| points.select(&firsts))?;
         let edges = tree_of_all(&firsts, weights_of_firsts, None, device, monitor)?;
         if let Some(edges) = with_equal_points(points, weights, &distinct, edges) {
             return Ok(edges);
