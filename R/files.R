@@ -91,8 +91,6 @@ refuse_parts <- function(names, found, what, call) {
   refuse("x", got, paste(why, collapse = ""), call)
 }
 
-refuse_files <- function(files, found, call) refuse_parts(files, found, "files", call)
-
 # ---- reading -------------------------------------------------------------------------------------
 
 # The function that reads rows of files with these numbers of rows, for new_row_blocks().

@@ -10,7 +10,7 @@ npy_blocks <- function(files, transform, call) {
     if (file$columns == count) return(file)
     paste("it has", file$columns, "columns, and", basename(files[1]), "has", count)
   })
-  refuse_files(files, described, call)
+  refuse_parts(files, described, "files", call)
   rows <- vapply(described, `[[`, 0, "rows")
   new_row_blocks(
     npy_reader(described, transform), data.frame(name = sample_names(files), rows = rows), NULL,

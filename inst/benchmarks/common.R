@@ -189,6 +189,9 @@ parse_options <- function(arguments, rows, gpu_rows = character(0), valued = cha
 
 number <- function(text, default) if (is.null(text)) default else as.numeric(text)
 
+# The comma-separated numbers of `text`.
+numbers <- function(text) as.numeric(strsplit(text, ",", fixed = TRUE)[[1]])
+
 # The comma-separated parts of `text`, which must be among `every`; all of `every` without a text.
 listed <- function(text, separator, every, what) {
   if (is.null(text)) return(every)
@@ -203,7 +206,7 @@ listed <- function(text, separator, every, what) {
 
 # The numbers of --devices, or NULL for all.
 chosen_devices <- function(options) {
-  if (!is.null(options$devices)) as.integer(strsplit(options$devices, ",")[[1]])
+  if (!is.null(options$devices)) as.integer(numbers(options$devices))
 }
 
 # ---- the format of results ----------------------------------------------------------------------

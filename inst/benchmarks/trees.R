@@ -65,7 +65,7 @@ order_of <- function(n) {
 arguments <- commandArgs(trailingOnly = TRUE)
 settings <- parse_options(arguments, c("20k", "200k", "1m", "order"), valued = "leaves")
 sizes <- c(1000, 2000, 4000)
-if (!is.null(settings$leaves)) sizes <- as.numeric(strsplit(settings$leaves, ",")[[1]])
+if (!is.null(settings$leaves)) sizes <- numbers(settings$leaves)
 
 rows <- list(
   "20k" = beside_stats(20000),

@@ -77,20 +77,13 @@ impl DeviceObservations<'_> {
         let k = draws.uniforms.len();
         let uncoded_from = draws.grouped_from.max(1);
         let coded_from = uncoded_from.min(draws.coded.centers.max(1));
+        let from = |is_coded| if is_coded { coded_from } else { uncoded_from };
         let may_be_coded = draws.coded.suits(self.x);
-        if k <= if may_be_coded {
-            coded_from
-        } else {
-            uncoded_from
-        } {
+        if k <= from(may_be_coded) {
             return Ok((None, usize::MAX));
         }
         let groups = GroupedObservations::new(self, k, may_be_coded)?;
-        let from = if groups.have_codes() {
-            coded_from
-        } else {
-            uncoded_from
-        };
+        let from = from(groups.have_codes());
         Ok((Some(groups), from))
     }
 
