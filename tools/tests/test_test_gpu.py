@@ -1,9 +1,11 @@
-"""Tests of tools/test-gpu with stand-ins for the test programs, the driver and the sanitizer:
-python3 -m unittest discover tools/tests"""
+"""Tests of tools/test-gpu with stand-ins for the kernels, the test programs, the driver and the
+sanitizer: python3 -m unittest discover tools/tests"""
 
+import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,8 +14,20 @@ import unittest
 
 sys.dont_write_bytecode = True
 TOOLS = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TOOLS))
-import kernels  # noqa: E402, in the folder above
+
+# Reading the kernels of this checkout would take most of the time of these tests.
+TABLE = """
+[compiler]
+package = "compiler==1.2.3"
+options = []
+
+[a]
+architecture = "compute_70"
+binaries = ["sm_80"]
+
+[a.modules]
+a = {}
+"""
 
 # A test program as cargo builds them, with the kernels after its end.
 PROGRAM = """#!/bin/sh
@@ -46,7 +60,7 @@ exit
 
 SANITIZER = """#!/bin/sh
 shift 3
-case "$*" in *slow*) sleep 60 ;; esac
+case "$*" in *slow*) sleep "$SLOW" ;; esac
 "$@"
 echo "========= $SUMMARY"
 """
@@ -54,11 +68,33 @@ echo "========= $SUMMARY"
 CLEAN = "ERROR SUMMARY: 0 errors"
 
 
+def make_checkout(root):
+    """Makes a checkout with tools/test-gpu and small kernels; returns its module `kernels`."""
+    (root / "tools").mkdir()
+    for name in ("test-gpu", "kernels.py"):
+        shutil.copy(TOOLS / name, root / "tools")
+    spec = importlib.util.spec_from_file_location("small_kernels", root / "tools/kernels.py")
+    kernels = importlib.util.module_from_spec(spec)
+    # The classes of the module look for it here.
+    sys.modules[spec.name] = kernels
+    spec.loader.exec_module(kernels)
+    kernels.FOLDER.mkdir(parents=True)
+    kernels.TABLE.write_text(TABLE)
+    (kernels.FOLDER / "a.cu").write_text("kernel\n")
+    kernels.write([(kernels.modules()[0], ".version 8\n", {"sm_80": b"binary"})])
+    return kernels
+
+
 class TestGpu(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.checkout = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory())).resolve()
+        cls.of_checkout = make_checkout(cls.checkout)
+
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.stamp = self.folder / "tested.json"
-        self.kernels = b"".join(file.read_bytes() for file in kernels.files())
+        self.kernels = b"".join(file.read_bytes() for file in self.of_checkout.files())
         self.make("bin/nvidia-smi", "#!/bin/sh\nprintf '%b' \"$GPUS\"\n")
         self.make("bin/compute-sanitizer", SANITIZER)
         self.make_program("tests")
@@ -72,13 +108,14 @@ class TestGpu(unittest.TestCase):
     def make_program(self, name):
         self.make(f"programs/{name}", PROGRAM, self.kernels)
 
-    def run_gpu(self, *options, gpus=1, broken="nothing", skip="nothing", summary=CLEAN):
+    def run_gpu(self, *options, gpus=1, broken="nothing", skip="nothing", slow=0, summary=CLEAN):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
         listed = "NVIDIA X100, 580.1\n" * gpus
         environment = {
-            "PATH": path, "GPUS": listed, "BREAK": broken, "SKIP": skip, "SUMMARY": summary,
+            "PATH": path, "GPUS": listed, "BREAK": broken, "SKIP": skip, "SLOW": str(slow),
+            "SUMMARY": summary,
         }
-        command = [TOOLS / "test-gpu", "--stamp", self.stamp, *options]
+        command = [self.checkout / "tools/test-gpu", "--stamp", self.stamp, *options]
         if "--check" not in options:
             command += ["--binaries", self.folder / "programs"]
         done = subprocess.run(
@@ -98,7 +135,7 @@ class TestGpu(unittest.TestCase):
                          {"parity": 3, "two-gpus": 1, "losses": 1})
         self.assertEqual(parts["two-gpus"]["gpus"], ["NVIDIA X100"] * 2)
         self.assertEqual(parts["losses"]["driver"], "580.1")
-        self.assertEqual(parts["parity"]["kernels"], kernels.read_bundle().digest)
+        self.assertEqual(parts["parity"]["kernels"], self.of_checkout.read_bundle().digest)
 
     def test_trees_are_tested_with_the_limits_of_every_small_gpu(self):
         self.assertEqual(self.run_gpu("--only", "small-gpus"), 0)
@@ -133,7 +170,7 @@ class TestGpu(unittest.TestCase):
             self.assertEqual((entry["passed"], entry["skipped"]), (passed, 1))
 
     def test_what_takes_too_long_is_named(self):
-        self.assertEqual(self.run_gpu("--only", "racecheck", "--limit", "5"), 0)
+        self.assertEqual(self.run_gpu("--only", "racecheck", "--limit", "5", slow=60), 0)
         part = self.parts()["racecheck"]
         self.assertEqual((part["passed"], part["cut_short"]), (1, ["a::slow_on_small_data"]))
 
@@ -174,7 +211,7 @@ class TestGpu(unittest.TestCase):
         self.assertNotIn("hour", self.printed)
 
     def test_the_check_wants_every_part_of_these_kernels(self):
-        digest = kernels.read_bundle().digest
+        digest = self.of_checkout.read_bundle().digest
         passed = {"kernels": digest, "passed": 1}
         every = ["parity", "small-gpus", "losses", "two-gpus", "memcheck", "racecheck", "r"]
         good = {part: passed for part in every}
