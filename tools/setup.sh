@@ -75,8 +75,7 @@ need_rust() {
 }
 
 # Builds the package from the checkout and installs it into its library.
-install_options=()
 install_package() {
     mkdir -p "$library"
-    R CMD INSTALL "${install_options[@]}" --library="$library" .
+    R CMD INSTALL --library="$library" .
 }
