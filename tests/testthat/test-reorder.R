@@ -100,24 +100,22 @@ test_that("a tree like a chain of 3,000 leaves is ordered", {
 
 test_that("weights give the order of reorder.dendrogram()", {
   set.seed(5)
-  trees <- some_trees()
-  for (at in seq_along(trees)) {
-    tree <- trees[[at]]
+  for (tree in some_trees()) {
     n <- length(tree$order)
     tree$height <- cummax(tree$height)
     dendrogram <- as.dendrogram(tree)
-    # Each tree has one kind of weights: those of a dendrogram take R seconds.
-    weights <- list(rnorm(n), sample(3, n, replace = TRUE), -seq_len(n))[[at %% 3 + 1]]
-    for (combine in list(sum, mean, max, min)) {
-      expected <- order.dendrogram(reorder(dendrogram, weights, combine))
-      expect_identical(reorder(tree, weights, combine)$order, expected)
-      expect_identical(order.dendrogram(as.dendrogram(reorder(tree, weights, combine))), expected)
+    for (weights in list(rnorm(n), sample(3, n, replace = TRUE), -seq_len(n))) {
+      for (combine in list(sum, mean, max, min)) {
+        expected <- order.dendrogram(reorder(dendrogram, weights, combine))
+        expect_identical(reorder(tree, weights, combine)$order, expected)
+        expect_identical(order.dendrogram(as.dendrogram(reorder(tree, weights, combine))), expected)
+      }
+      for (name in c("sum", "min", "max")) {
+        expect_identical(reorder(tree, weights, name), reorder(tree, weights, match.fun(name)))
+      }
+      expect_identical(reorder(tree, weights, "uwmean"), reorder(tree, weights, mean))
+      expect_identical(reorder(tree, weights), reorder(tree, weights, sum))
     }
-    for (name in c("sum", "min", "max")) {
-      expect_identical(reorder(tree, weights, name), reorder(tree, weights, match.fun(name)))
-    }
-    expect_identical(reorder(tree, weights, "uwmean"), reorder(tree, weights, mean))
-    expect_identical(reorder(tree, weights), reorder(tree, weights, sum))
   }
 })
 
