@@ -28,14 +28,14 @@ class CheckSource(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def problems(self, files):
+    def problems(self, files, vignettes=()):
         package = self.folder / "gmhclust_1.tar.gz"
         with tarfile.open(package, "w:gz") as archive:
             for name, content in files.items():
                 entry = tarfile.TarInfo(f"gmhclust/{name}")
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
-        return check_source.problems_of_package(package)
+        return check_source.problems_of_package(package, vignettes)
 
     def test_a_good_package_has_no_problem(self):
         self.assertEqual(self.problems(GOOD), [])
@@ -61,6 +61,11 @@ class CheckSource(unittest.TestCase):
         check_source.MOST = 50
         (problem,) = self.problems(GOOD)
         self.assertIn("more than 50", problem)
+
+    def test_a_package_without_a_file_of_a_vignette_is_found(self):
+        files = ["vignettes/a.Rmd", "vignettes/b.csv"]
+        (problem,) = self.problems({**GOOD, files[0]: b"text\n"}, files)
+        self.assertIn(files[1], problem)
 
     def test_this_tree_has_only_what_belongs_here(self):
         self.assertEqual(check_source.problems_of_tree(check_source.ROOT), [])
