@@ -17,7 +17,7 @@
 //! tests/testthat/test-shortage.R, and tests/shortage.rs of this crate, test this.
 //!
 //! A library uses the allocator by one line:
-//! ```ignore
+//! ```text
 //! #[global_allocator]
 //! static ALLOCATOR: gmhclust_reserve::Allocator = gmhclust_reserve::Allocator;
 //! ```
