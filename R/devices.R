@@ -20,22 +20,18 @@
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
-#' [gmhclust()]: With up to 52 columns, the GPU makes all merges of a large clustering itself. A GPU
-#' with less than 96 kilobytes of shared memory per thread block, such as T4 and GeForce RTX 20,
-#' does so with up to 16 columns. Only H100 and H200 have been measured. With more columns, the GPU
-#' computes only *screens*: single-precision lower bounds on the distances of one cluster to all
-#' other clusters, for a batch of merges at a time. The CPU computes the distances that a screen
-#' cannot rule out, and the shapes of the clusters, so a fast CPU still matters. With screens, the
-#' CPU alone makes the last merges, from 8,192 clusters down, and it clusters data with more than
-#' 1,500 columns alone. Screens are also used if the device's memory is too small for the other
-#' method, and if single precision cannot tell apart thousands of clusters, such as those of a group
-#' far away from all other observations. If there are at least 4 apriori clusters for each CPU
-#' thread, the GPU clusters within apriori clusters entirely, each in its own thread block; this
-#' applies to apriori clusters with up to 16,384 observations in up to 64 columns. Meanwhile the CPU
-#' threads cluster within the largest of these apriori clusters, as many as they finish in the same
-#' time. The GPU makes all merges of the apriori clusters with 4,096 observations or more, as
-#' described above, unless there are so many of them that thread blocks together take less time.
-#' Several devices share the apriori clusters.
+#' [gmhclust()]: With up to 208 columns, the GPU makes all merges of a large clustering itself. A
+#' GPU with less than 160 kilobytes of shared memory per thread block, such as V100 and GeForce RTX
+#' 30 to 50, does so with up to 135 columns, and one with less than 96 kilobytes, such as T4 and
+#' GeForce RTX 20, with up to 39. Only H100 and H200 have been measured. The CPU makes the merges of
+#' data with more columns and of more than 1,048,576 clusters, and if single precision cannot tell
+#' apart thousands of clusters, such as those of a group far away from all other observations. If
+#' there are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori
+#' clusters entirely, each in its own thread block; this applies to apriori clusters with up to
+#' 16,384 observations in up to 64 columns. Meanwhile the CPU threads cluster within the largest of
+#' these apriori clusters, as many as they finish in the same time. The GPU makes all merges of the
+#' apriori clusters with 4,096 observations or more, as described above, unless there are so many of
+#' them that thread blocks together take less time. Several devices share the apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends finished parts to the CPU
 #' while it computes the next part, so no memory holds all distances twice. The CPU computes
@@ -80,18 +76,19 @@
 #' `backend = "auto"`, the default, uses a GPU if one is usable and the work is large enough to be
 #' faster there than on the CPU's threads:
 #' * [gmhclust()]: if the data, the largest apriori cluster, or the tree above the apriori clusters
-#'   start with at least 4,096 clusters and 500 more for each CPU thread; with full distances, 2,048
-#'   and 250; with more than 52 columns, 8,192 and 1,000. Or if there are at least 4 apriori
-#'   clusters for each thread, which together have at least 8,192 observations and 1,000 more for
-#'   each thread;
+#'   start with at least 4,096 clusters and 500 more for each CPU thread, in up to 208 columns; with
+#'   full distances, 2,048 and 250. Or if there are at least 4 apriori clusters for each thread,
+#'   which together have at least 8,192 observations and 1,000 more for each thread;
 #' * [ghclust()] with a matrix on the GPU: from 4,096 observations on;
 #' * other functions and linkages: if the number of pairs of observations to compare, times the
 #'   number of columns, is at least 2^31 for each thread.
 #'
 #' If the device fails or has too little memory, the CPU takes over. `backend = "cuda"` requires a
 #' GPU: the call stops with a condition of class `gmhclust_error_device` if no device can be used,
-#' and of class `gmhclust_error_memory` if the device has too little memory. `backend = "cpu"` uses
-#' no GPU.
+#' and of class `gmhclust_error_memory` if the device has too little memory. Of several apriori
+#' clusters, the CPU merges those for which the device has no memory left. The CPU also does the
+#' work, with `"auto"` and `"cuda"`, if a GPU has too little shared memory for the number of
+#' columns, see *Work of the GPU*. `backend = "cpu"` uses no GPU.
 #'
 #' `devices` chooses devices by number, for example `devices = c(0, 2)`; `NULL` means all usable
 #' devices. The environment variable `CUDA_VISIBLE_DEVICES`, set before R starts, hides devices from
@@ -100,21 +97,19 @@
 #' @section Requirements and memory:
 #' gmhclust requires an NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA
 #' 12.4 (version 550) or later. No CUDA toolkit is needed, neither to install nor to run: the
-#' package contains the kernels as PTX, which the driver compiles for the GPU. Kernels that take
-#' long to compile are also included as binaries for compute capabilities 8 and 9. The first call
-#' that uses a device in an R session opens it and loads the kernels, so it takes longer than later
-#' calls. The first call on a machine takes longest; after that the driver caches the compiled
+#' package contains the kernels as binaries for compute capabilities 8 and 9 (Ampere, Ada and
+#' Hopper), and as PTX, which the driver compiles, for all other GPUs. The first call that uses a
+#' device in an R session opens it and loads the kernels, so it takes longer than later calls. With
+#' PTX, the first call on a machine takes longest; after that the driver caches the compiled
 #' kernels.
 #'
-#' If the GPU makes all merges, an observation takes about 7 p^2 + 16 p + 430 bytes of device memory
-#' for p columns: 2 kilobytes with 14 columns, and half a kilobyte more with full distances. With
-#' screens, an observation takes 8 (p + 9) 8/7 bytes: 210 bytes with 14 columns, 440 with 39. In
-#' addition, screens take 2 p (p + 1) bytes for each cluster with a shape (3 members or more, see
-#' *Shapes* in [gmhclust()]); at most n/3 of these clusters exist at a time, and typically a
-#' fraction of n/3. In an apriori cluster that the GPU clusters entirely, an observation takes about
-#' 4 p^2 + 26 p + 160 bytes, which is 2.3 kilobytes with 20 columns; the GPU works on as many of
-#' these clusters at a time as its memory can hold. For the size of a matrix see [ghclust()]. CUDA
-#' itself takes some hundred megabytes. For CPU memory see [gmhclust()].
+#' If the GPU makes all merges, an observation takes about 5 p^2 + 32 p + 420 bytes of device memory
+#' for p columns: 2 kilobytes with 14 columns, and half a kilobyte more with full distances; 53 with
+#' 100 columns, and 1.5 more with full distances. In an apriori cluster that the GPU clusters
+#' entirely, an observation takes about 4 p^2 + 26 p + 160 bytes, which is 2.3 kilobytes with 20
+#' columns; the GPU works on as many of these clusters at a time as its memory can hold. For the
+#' size of a matrix see [ghclust()]. CUDA itself takes some hundred megabytes. For CPU memory see
+#' [gmhclust()].
 #'
 #' A search for neighbours takes 4 (p + 4) bytes per reference, or about half as much in half
 #' precision, and up to some gigabytes for the current queries. If three quarters of the free memory

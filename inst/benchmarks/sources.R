@@ -15,7 +15,7 @@ parts <- list(
             "src/populations.rs"),
   # The host code of a GPU. The kernels have a digest of their own.
   mahalanobis_gpu = c(
-    "cuda/src/agglomerate", "cuda/src/tree", "cuda/src/blocks", "cuda/src/screen"
+    "cuda/src/agglomerate", "cuda/src/tree", "cuda/src/blocks"
   ),
   linkage_gpu = c("cuda/src/dissimilarities"),
   distances_gpu = c("cuda/src/distances", "cuda/src/distances.rs"),

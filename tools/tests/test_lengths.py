@@ -18,17 +18,6 @@ SOURCE = re.compile(
 # tools/document and tools/bundle-d3 write them.
 GENERATED = {"R/extendr-wrappers.R", "inst/report/d3.min.js"}
 
-# Files with lines that are longer, and their number. A changed kernel has to be tested on a GPU
-# again, so these lines wait for the next change of their file.
-LONG_LINES = {
-    "src/rust/cuda/kernels/distance.cuh": 2,
-    "src/rust/cuda/kernels/host/tree.cpp": 2,
-    "src/rust/cuda/kernels/screen_bounds.cuh": 3,
-    "src/rust/cuda/kernels/screen_launch.cuh": 1,
-    "src/rust/cuda/kernels/shape.cuh": 2,
-    "src/rust/cuda/kernels/whitening.cuh": 8,
-}
-
 # Files with more lines, and why each stays one file.
 LONG_FILES = {
     "src/rust/cuda/kernels/tree_merge.cuh": "a kernel: to be split when it changes",
@@ -46,28 +35,25 @@ def is_source(name: str) -> bool:
     return bool(SOURCE.search(name)) and name not in GENERATED
 
 
-def problems(files: dict, long_lines: dict, long_files: dict) -> list:
+def problems(files: dict, long_files: dict) -> list:
     """What is too long in sources, by their names, and exceptions that are not needed."""
     found = []
     for name, text in files.items():
         lines = text.splitlines()
         long = [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS]
-        if len(long) > long_lines.get(name, 0):
-            found += [f"{name}:{number}: more than {COLUMNS} columns" for number in long]
-        elif len(long) < long_lines.get(name, 0):
-            found.append(f"{name}: LONG_LINES has more than its {len(long)}")
+        found += [f"{name}:{number}: more than {COLUMNS} columns" for number in long]
         if len(lines) > LINES and name not in long_files:
             found.append(f"{name}: {len(lines)} lines, more than {LINES}")
         elif len(lines) <= LINES and name in long_files:
             found.append(f"{name}: LONG_FILES has it, with {len(lines)} lines")
-    gone = sorted({*long_lines, *long_files} - files.keys())
+    gone = sorted(long_files.keys() - files.keys())
     return found + [f"{name}: an exception for a file that is not here" for name in gone]
 
 
 class Lengths(unittest.TestCase):
     def test_sources_keep_to_their_lengths(self):
         files = {name: (ROOT / name).read_text() for name in tracked() if is_source(name)}
-        found = problems(files, LONG_LINES, LONG_FILES)
+        found = problems(files, LONG_FILES)
         self.assertEqual(found, [], "\n" + "\n".join(found))
 
     def test_what_is_too_long_is_found(self):
@@ -77,16 +63,13 @@ class Lengths(unittest.TestCase):
             narrow + wide: ["a.R:2: more than 100 columns"],
             "1\n" * (LINES + 1): ["a.R: 501 lines, more than 500"],
         }.items():
-            self.assertEqual(problems({"a.R": text}, {}, {}), found)
+            self.assertEqual(problems({"a.R": text}, {}), found)
 
     def test_exceptions_are_those_that_are_needed(self):
-        wide = "1" * (COLUMNS + 1) + "\n"
-        files = {"a.cu": 2 * wide, "b.rs": "1\n" * (LINES + 1)}
-        self.assertEqual(problems(files, {"a.cu": 2}, {"b.rs": "a reason"}), [])
-        self.assertEqual(len(problems(files, {"a.cu": 1}, {"b.rs": "a reason"})), 2)
-        self.assertEqual(len(problems(files, {"a.cu": 3}, {"b.rs": "a reason"})), 1)
-        self.assertEqual(len(problems({"b.rs": "1\n"}, {}, {"b.rs": "a reason"})), 1)
-        self.assertEqual(len(problems({}, {"a.cu": 2}, {"b.rs": "a reason"})), 2)
+        exceptions = {"b.rs": "a reason"}
+        self.assertEqual(problems({"b.rs": "1\n" * (LINES + 1)}, exceptions), [])
+        self.assertEqual(len(problems({"b.rs": "1\n" * LINES}, exceptions)), 1)
+        self.assertEqual(len(problems({}, exceptions)), 1)
 
     def test_sources_are_told_from_other_files(self):
         for name in ["R/a.R", "tools/test", "configure.win", "src/rust/cuda/kernels/tree.cuh"]:

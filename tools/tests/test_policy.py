@@ -13,7 +13,6 @@ UNMEASURED = "not measured in the tree"
 # The figures in the help pages' words.
 HELP = {
     "R/devices.R": [
-        "alone makes the last merges, from {SCREEN_CLUSTERS} clusters down",
         "If there are at least {BLOCK_PROBLEMS_PER_THREAD} apriori clusters for each CPU thread, "
         "the GPU clusters within apriori clusters entirely",
         "apriori clusters with up to {BLOCK_MOST_OBSERVATIONS} observations",
@@ -21,9 +20,8 @@ HELP = {
         "or more",
         "cosines in {HALF_COLUMNS} columns or more",
         "start with at least {TREE_CLUSTERS} clusters and {TREE_CLUSTERS_per_thread} more for "
-        "each CPU thread; with full distances, {FULL_TREE_CLUSTERS} and "
-        "{FULL_TREE_CLUSTERS_per_thread}; with more than 52 columns, {SCREEN_CLUSTERS} and "
-        "{SCREEN_CLUSTERS_per_thread}. Or if there "
+        "each CPU thread, in up to 208 columns; with full distances, {FULL_TREE_CLUSTERS} and "
+        "{FULL_TREE_CLUSTERS_per_thread}. Or if there "
         "are at least {BLOCK_PROBLEMS_PER_THREAD} apriori clusters for each thread, which together "
         "have at least {BLOCK_OBSERVATIONS} observations and {BLOCK_OBSERVATIONS_per_thread} more "
         "for each thread;",

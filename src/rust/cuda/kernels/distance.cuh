@@ -149,8 +149,8 @@ struct AlongRow {
   }
 };
 
-// Row i of W, for W in bands and i below P: all of it is read before any of it is used, so that no read
-// waits for another one.
+// Row i of W, for W in bands and i below P: all of it is read before any of it is used, so that no
+// read waits for another one.
 template <int P> struct FactorRow {
   double values[P];
   __device__ __forceinline__ FactorRow(uint p, uint i, const double *factor) {
@@ -168,6 +168,9 @@ template <int P> struct FactorRow {
   }
 };
 
+// Elements of a row that are read together, of more than registers have room for.
+#define READ_TOGETHER 32
+
 // Element i of W d, for W in bands; with P, as above.
 template <int P = 0>
 __device__ __forceinline__ double whitened_element(uint p, uint i, const double *d,
@@ -175,10 +178,28 @@ __device__ __forceinline__ double whitened_element(uint p, uint i, const double 
   if constexpr (P > 0) {
     return FactorRow<P>(p, i, factor).times(i, d);
   } else {
-    AlongRow along(p, i, factor);
+    // As AlongRow, a band at a time.
+    const double *element = factor + i;
+    uint length = band_rows(p, 0);
     double sum = 0;
-#pragma unroll 8
-    for (uint k = 0; k <= i; k++, along.advance()) sum = fma(*along.element, d[k], sum);
+    static_assert(READ_TOGETHER % BAND == 0, "whole bands");
+    for (uint start = 0; start <= i; start += READ_TOGETHER) {
+      // All are read before the first is used.
+      double values[READ_TOGETHER];
+#pragma unroll
+      for (uint first = 0; first < READ_TOGETHER; first += BAND) {
+#pragma unroll
+        for (uint k = first; k < first + BAND; k++) {
+          values[k] = start + k <= i ? *element : 0;
+          element += length;
+        }
+        element -= BAND;
+        length -= BAND;
+      }
+#pragma unroll
+      for (uint k = 0; k < READ_TOGETHER; k++)
+        if (start + k <= i) sum = fma(values[k], d[start + k], sum);
+    }
     return sum;
   }
 }
@@ -200,8 +221,8 @@ template <int P = 0> __device__ __forceinline__ double length_of(uint p, const d
 }
 
 // ‖W d‖ for a difference d, by a warp whose own `scratch` is 2p long; `factor` is W in bands, or
-// null for the identity. In the order of operations of `Difference`. With P, the factor's first WARP rows
-// are read at the same time as the difference.
+// null for the identity. In the order of operations of `Difference`. With P, the factor's first
+// WARP rows are read at the same time as the difference.
 template <int P = 0, class F>
 __device__ double warp_distance(uint p, F difference, const double *factor, double *scratch) {
   uint lane = threadIdx.x % WARP;

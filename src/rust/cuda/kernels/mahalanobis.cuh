@@ -6,7 +6,9 @@
 #include "base.cuh"
 
 // What one thread has room for; problems of more dimensions are the CPU's.
+#ifndef MOST_DIMENSIONS
 #define MOST_DIMENSIONS 64
+#endif
 // Rows of a whitening factor that are stored together: see `bands` in shape.cuh.
 #define BAND 4
 

@@ -42,6 +42,8 @@ struct Problem {
   __device__ __forceinline__ double *factor() const { return memory; }
   __device__ __forceinline__ double *line() const { return memory + banded_length(p); }
   __device__ __forceinline__ double *raw() const { return line() + p; }
+  // While factors are made, the triangle is not used.
+  __device__ __forceinline__ double *next() const { return factor(); }
   __device__ __forceinline__ double *mean() const { return raw() + p; }
   __device__ __forceinline__ double *scratch() const { // 2p for each warp
     return mean() + (DIMENSIONS ? DIMENSIONS : p);

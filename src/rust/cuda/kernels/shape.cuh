@@ -14,9 +14,9 @@
 
 // ---- layouts ----
 
-// Whitening factors are kept column after column, in bands of BAND columns. All columns of a band begin
-// with its first row and are filled up with zeros. So a thread reads BAND rows of a column at once, and
-// threads that work on a row each read what lies side by side.
+// Whitening factors are kept column after column, in bands of BAND columns. All columns of a band
+// begin with its first row and are filled up with zeros. So a thread reads BAND rows of a column at
+// once, and threads that work on a row each read what lies side by side.
 __host__ __device__ __forceinline__ uint bands(uint p) { return (p + BAND - 1) / BAND; }
 // Where a band starts, and the length of its columns.
 __host__ __device__ __forceinline__ uint band_start(uint p, uint band) {

@@ -16,7 +16,7 @@
 // distance, then the smaller slots. As in mahalanobis/agglomerate a pair belongs to the younger of
 // its clusters, and each cluster knows its nearest older ones and a floor under all others.
 //
-// DIMENSIONS is the most there may be: as many coordinates are kept in registers.
+// DIMENSIONS is the most columns that there may be. Up to 64 coordinates are kept in registers.
 //
 // All functions are inlined, so that the compiler knows in which memory is what they get by
 // reference: each step waits for the one before, and loads from anywhere take longer (11 to 22% of
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if (blockIdx.x > 0) {
     SearchState &search = *(SearchState *)memory;
     float *query = (float *)(memory + SEARCH_BYTES / sizeof(double));
-    Workspace room(shared, p, memory + SEARCH_BYTES / sizeof(double) + query_doubles(p));
+    Workspace room(tree, shared, memory + SEARCH_BYTES / sizeof(double) + query_doubles(p));
     for (;;) {
       __syncthreads();
       if (threadIdx.x == 0) number = wait_for_post(tree);
@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #endif
   // Of a workspace, the sequencer needs a part of what distances are computed in.
   double *rest = lists_of_block(tree).end();
-  Workspace room(shared, p, rest);
+  Workspace room(tree, shared, rest);
   if (!is_alone) {
     room.scratch = rest;
     room.together = SEQUENCER_TOGETHER;
@@ -200,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   SearchState &search = *(SearchState *)memory;
   float *query = (float *)(memory + SEARCH_BYTES / sizeof(double));
   uint p = tree.dimensions;
-  Workspace room(shared, p, memory + SEARCH_BYTES / sizeof(double) + query_doubles(p));
+  Workspace room(tree, shared, memory + SEARCH_BYTES / sizeof(double) + query_doubles(p));
   for (uint position = first + blockIdx.x; position < end; position += gridDim.x) {
     uint slot = tree.slots_at[position];
     if (only_missing ? tree.counts[slot] == NOT_FOUND : tree.ids[slot] != NONE)
@@ -255,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     reshape_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
   __shared__ Shared shared;
   uint p = tree.dimensions;
-  Workspace room(shared, p, memory);
+  Workspace room(tree, shared, memory);
   float *query = (float *)(memory + workspace_doubles(p));
   for (uint slot = blockIdx.x; slot < tree.clusters; slot += gridDim.x) {
     uint shape = tree.shapes[slot];
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint kept = make_query(tree, clusters, query, mean_of(tree, slot), shape, tree.sizes[slot],
                            found, room);
     FOR_EACH(k, p + SCALARS)
-    row_at(clusters, position)[k * row_step(clusters)] = row_of_query(query, p, kept, k);
+    row_at(clusters, position)[k * ROW_STRIDE] = row_of_query(query, p, kept, k);
     if (threadIdx.x == 0) tree.shapes[slot] = shape;
     __syncthreads();
   }

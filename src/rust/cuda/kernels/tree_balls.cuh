@@ -59,7 +59,7 @@ __device__ void enclose_by_warp(uint p, Element element, bool there, float aroun
 __device__ void enclose_clusters(const Tree &tree, const Clusters &clusters, uint ball) {
   uint p = tree.dimensions, position = ball * WARP + threadIdx.x % WARP;
   const float *row = row_at(clusters, position);
-  auto element = [&](uint k) { return row[k * row_step(clusters)]; };
+  auto element = [&](uint k) { return row[k * ROW_STRIDE]; };
   float low = element(p + LOW);
   // Not so where it is no number, as there is no cluster.
   bool there = low >= 0;
@@ -87,7 +87,7 @@ __device__ void place_row(const Tree &tree, const Clusters &clusters, const floa
   float *to = row_at(clusters, position), square = 0, region_square = 0;
   for (uint k = lane; k < p + SCALARS; k += WARP) {
     float value = row[k];
-    to[k * row_step(clusters)] = value;
+    to[k * ROW_STRIDE] = value;
     if (k >= p) continue;
     float d = value - tree.ball_rows[(size_t)k * tree.balls + ball];
     float region_d = by_regions ? value - tree.region_rows[k * regions + region] : 0;

@@ -14,7 +14,7 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
   constexpr uint LOADS = 8;
   __shared__ uint counts[WARPS];
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, before = 0;
-  size_t low = (tree.dimensions + LOW) * row_step(clusters);
+  size_t low = (tree.dimensions + LOW) * ROW_STRIDE;
   for (uint first = 0; first < used; first += LOADS * THREADS) {
     uint mine = first + warp * LOADS * WARP + lane, count = 0;
     uint masks[LOADS];
@@ -57,7 +57,7 @@ __device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint us
   // The spare rows are as the others.
   Clusters spare = clusters;
   spare.rows = tree.spare_rows;
-  size_t step = row_step(clusters);
+  size_t step = ROW_STRIDE;
   uint to = position < used ? tree.moves[position] : NONE;
   if (to != NONE) {
     for (uint k = 0; k < p + SCALARS; k++)

@@ -17,13 +17,13 @@
 // is in them, of at least so many balls; and the blocks that are called to help, at most. A chunk
 // of many columns takes longer.
 #ifndef ALONE
-#define ALONE 128
+#define ALONE (IS_WIDE ? 16 : 128)
 #endif
 #ifndef SWEEP_CHUNKS
-#define SWEEP_CHUNKS (DIMENSIONS > 16 ? 34 : 24)
+#define SWEEP_CHUNKS (IS_WIDE ? MAX_CHUNKS : DIMENSIONS > 16 ? 34 : 24)
 #endif
 #ifndef MIN_IN_CHUNK
-#define MIN_IN_CHUNK 48
+#define MIN_IN_CHUNK (IS_WIDE ? 8 : 48)
 #endif
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
@@ -50,7 +50,7 @@ __device__ __forceinline__ void write_post(const Tree &tree, uint first, uint nt
 
 // Sweeps a chunk.
 __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWork &work,
-                            uint number, uint chunk, SearchState &search, const float *query) {
+                            uint number, uint chunk, SearchState &search, float *query) {
   if (threadIdx.x == 0) search.found = 0;
   __syncthreads();
   collect_from(tree, clusters, search, query,
@@ -86,8 +86,9 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
   uint i = threadIdx.x;
   if (is_sweep) {
     const float *from = tree.queries + (size_t)number * tree.query_words;
-    constexpr uint EACH = (QUERY_LENGTH + padded_row(DIMENSIONS) + THREADS - 1) / THREADS;
-    // All is read before any of it is written, so no read waits for another one.
+    constexpr uint EACH = (QUERY_LENGTH + padded_row(IN_REGISTERS) + THREADS - 1) / THREADS;
+    // All is read before any of it is written, so no read waits for another one; of many columns,
+    // the factor follows.
     float words[EACH];
 #pragma unroll
     for (uint n = 0; n < EACH; n++)
@@ -98,6 +99,11 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
 #pragma unroll
     for (uint n = 0; n < EACH; n++)
       if (i + n * THREADS < tree.query_words) query[i + n * THREADS] = words[n];
+    if (IS_WIDE) {
+#pragma unroll 8
+      for (uint at = i + EACH * THREADS; at < tree.query_words; at += THREADS)
+        query[at] = __ldcg(from + at);
+    }
     if (i == 0) {
       search.from = least;
       search.limit = limit;

@@ -3,9 +3,18 @@
 
 #pragma once
 
-#define ROWS_TOGETHER
+// Whether there may be more columns than registers have room for: coordinates are in memory then.
+// Such trees are called wide.
+#define IS_WIDE (DIMENSIONS > 64)
+#define IN_REGISTERS (IS_WIDE ? 0 : DIMENSIONS)
+#if IS_WIDE
+#define MOST_DIMENSIONS DIMENSIONS
+#endif
+#include "clusters.cuh"
 #include "mahalanobis.cuh"
-#include "screen_launch.cuh"
+
+// Threads of a block.
+#define THREADS 256
 
 // Nearest older clusters that are kept of each cluster.
 #define CANDIDATES 16
@@ -15,7 +24,7 @@
 //
 // In few columns, twice as many jobs make a tree at most 1% faster (44,000 x 14 and 167,000 x 14 on
 // an H200), and do not fit into 64 kB of shared memory.
-#if DIMENSIONS > 16
+#if DIMENSIONS > 16 && !IS_WIDE
 #define JOBS 256
 #ifndef RECENT
 #define RECENT 128
@@ -31,7 +40,12 @@
 // Clusters that a search has room for, and clusters whose distances are computed together.
 #define FOUND_ROOM 512
 #define DECIDED_TOGETHER 16
-// Clusters whose distances the sequencer's block computes together, which has less room.
+// Those of them that a block has room for at a time, and the sequencer's block, which has less.
+#if IS_WIDE
+#define BLOCK_TOGETHER 6
+#else
+#define BLOCK_TOGETHER DECIDED_TOGETHER
+#endif
 #define SEQUENCER_TOGETHER 8
 // Places in the rings of what is posted, and of jobs that are done.
 #ifndef RING
@@ -57,10 +71,18 @@
 // Most balls around WARP balls each.
 #define MAX_REGIONS 1024
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
+#if IS_WIDE
+#define SEARCH_BYTES 22544
+#else
 #define SEARCH_BYTES 18432
+#endif
 #define SUMS_BYTES 6144
 // Points that a warp searches for at a time at the start.
+#if IS_WIDE
+#define POINTS_A_WARP 4
+#else
 #define POINTS_A_WARP 8
+#endif
 
 // Where the sequencer has its lists and rows: all in shared memory; the rows of jobs in the
 // device's memory; the lists of candidates, too; the rows of recent clusters, too.
@@ -155,7 +177,9 @@ struct SharedWork {
 // Options and arrays. A node is an active cluster, by its slot, or a job, by `clusters` plus its
 // number: a speculative union, or the place for what is found about an active cluster.
 struct Tree {
-  double threshold, unit; // members of a full-size cluster; data units of a screen unit
+  // Members of a full-size cluster; and data units of a screen unit. Screen units are those of
+  // single precision: 2^20 of them are about the largest coordinate, see screen/frame.rs.
+  double threshold, unit;
   // For full distances: the diagonal of the observations' bounding box; and an upper bound on what
   // an exact sum rounds off, in screen units, relative to the stretch of its target.
   double diagonal, sum_error;
@@ -219,6 +243,7 @@ struct Tree {
   Job *jobs;
   SharedWork *shared_work; // of jobs and the sequencer
   double *sums;            // of these: JOB_SUMS for each
+  double *block_factors;   // of wide trees, for each block: see Workspace
   float *queries;          // and factors, of sweeps: `query_words` for each
   uint *found;             // FOUND_ROOM bounds and positions for each
   // Rings: above each number stands one more than how many came before.

@@ -30,8 +30,9 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   Margins margins(p);
   auto bound_for = [&](const float *row, const float *recent) {
     float square = 0;
-#pragma unroll
-    for (uint k = 0; k < DIMENSIONS; k++) {
+    // In registers, no step waits for the comparison of k and p.
+#pragma unroll IS_WIDE ? 8 : DIMENSIONS
+    for (uint k = 0; k < (IS_WIDE ? p : DIMENSIONS); k++) {
       float d = k < p ? row[k] - recent[k] : 0;
       square = fmaf(d, d, square);
     }
@@ -225,16 +226,24 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   };
   Operand mine = operand_of_job(tree, sequencer, job);
   double *lengths = work.room.shared.reduced;
+#if IS_WIDE
+  // All threads share the rows of each.
+  static_assert(COMPARED_AT_ONCE <= SEQUENCER_TOGETHER, "room for each");
+  auto recent = [&](uint n) { return recent_at(tree, sequencer, sequencer.list[lane_of(n)]); };
+  node_distances(tree, mine, count, work.room.scratch, work.room.together, recent,
+                 [&](uint n, double distance) { lengths[2 * n] = distance; });
+#else
   if (warp / 2 < count) {
     Operand other = recent_at(tree, sequencer, __shfl_sync(WHOLE_WARP, place, lane_of(warp / 2)));
     uint shape = warp % 2 == 0 ? mine.shape : other.shape;
     const double *mean = mean_of(tree, mine.node), *its_mean = mean_of(tree, other.node);
-    double length = warp_distance<DIMENSIONS>(
+    double length = warp_distance<IN_REGISTERS>(
         p, [&](uint k) { return mean[k] - its_mean[k]; },
         shape == NONE ? nullptr : bands_of(tree, shape),
         work.room.scratch + warp * 2 * stride_of(p));
     if (lane == 0) lengths[warp] = length;
   }
+#endif
   __syncthreads();
   if (warp > 0) return true;
   // Those that are not compared are behind this.
@@ -254,7 +263,8 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
       one.id = sequencer.recent_ids[its_place];
       bool is_plain =
           mine.shape == NONE && without_identity(sequencer.recent_shapes[its_place]) == NONE;
-      double distance = is_plain ? lengths[2 * n] : average(lengths[2 * n], lengths[2 * n + 1]);
+      double distance =
+          IS_WIDE || is_plain ? lengths[2 * n] : average(lengths[2 * n], lengths[2 * n + 1]);
       one.value = __double_as_longlong(distance);
     }
   }
@@ -455,7 +465,7 @@ __device__ __forceinline__ void commit(const Work &work) {
     uint merge = first + n, at = merge % RECENT, job = sequencer.recent_jobs[at];
     uint lower = sequencer.lower[job], node = tree.clusters + job;
     if (n >= WARPS) positions_of(n, position, gone);
-    if (lane == 0) row_at(work.clusters, gone)[(p + LOW) * row_step(work.clusters)] = GONE;
+    if (lane == 0) row_at(work.clusters, gone)[(p + LOW) * ROW_STRIDE] = GONE;
     if (sequencer.recent_ids[at] == NONE) continue;
     for (uint k = lane; k < p; k += WARP) mean_of(tree, lower)[k] = mean_of(tree, node)[k];
     place_row(tree, work.clusters, lists_of_block(work.tree).row(job), position);

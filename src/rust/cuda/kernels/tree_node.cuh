@@ -6,8 +6,8 @@
 #include "tree_launch.cuh"
 
 #include "block.cuh"
+#include "bounds.cuh"
 #include "distance.cuh"
-#include "screen_bounds.cuh"
 #include "whitening.cuh"
 
 // The number of a shape that may be the identity.
@@ -96,7 +96,7 @@ __device__ __forceinline__ double2 member_term(const Tree &tree, const Operand &
   uint p = tree.dimensions;
   const double *x = tree.x + (size_t)tree.members[from.start + m] * p,
                *mean = mean_of(tree, to.node);
-  Difference<DIMENSIONS> difference(p, [&](uint k) { return x[k] - mean[k]; });
+  Difference<IN_REGISTERS> difference(p, [&](uint k) { return x[k] - mean[k]; });
   double distance = to.shape == NONE ? difference.to_identity(p)
                                      : difference.to_shape(p, bands_of(tree, to.shape));
   return from.size == 1 ? make_double2(distance, 0) : exact_term(distance, quanta);
@@ -148,11 +148,11 @@ __device__ __forceinline__ void node_distances(const Tree &tree, const Operand &
       const double *d = differences + row / 2 * stride;
       uint shape = row % 2 == 0 ? one.shape : place.shape;
       whitened[row * stride + i] =
-          shape == NONE ? d[i] : whitened_element<DIMENSIONS>(p, i, d, bands_of(tree, shape));
+          shape == NONE ? d[i] : whitened_element<IN_REGISTERS>(p, i, d, bands_of(tree, shape));
     }
     __syncthreads();
     uint row = threadIdx.x;
-    double length = row < 2 * some ? length_of<DIMENSIONS>(p, whitened + row * stride) : 0;
+    double length = row < 2 * some ? length_of<IN_REGISTERS>(p, whitened + row * stride) : 0;
     double back = __shfl_xor_sync(WHOLE_WARP, length, 1);
     if (row % 2 == 1 || row >= 2 * some) continue;
     Operand place = other(first + row / 2);

@@ -69,7 +69,7 @@ __device__ void take_union(const Work &work, uint number) {
     sequencer.newly_full_size[number] = job.newly_full_size;
     bool are_few = job.nearest < WANTED / 2 && job.found_first < DECIDED_TOGETHER;
     if (are_few || job.found_first < WANTED / 2) atomicAdd(&sequencer.few, 1);
-    if (job.found_first > 4 * DECIDED_TOGETHER) atomicAdd(&sequencer.many, 1);
+    if (job.found_first > MANY_FOUND) atomicAdd(&sequencer.many, 1);
     atomicAdd(&sequencer.inserted, 1);
   }
   sequencer.states[number] = READY;

@@ -3,172 +3,38 @@
 
 #pragma once
 
-#include "tree_balls.cuh"
-#include "tree_union.cuh"
+#include "tree_query.cuh"
 
-// Neighbours that a search should find.
-#define WANTED 8
-// Clusters that a search should find that has found too many, and where members count: bounds tell
-// less of their distances.
-#define ENOUGH 64
-#define ENOUGH_WITH_MEMBERS 256
-// How often a search that finds none is made again with a greater limit.
-#define MAX_RETRIES 8
-// Directions of the distances that are computed together.
-#define DIRECTIONS (2 * DECIDED_TOGETHER)
-// Members that are few: the distances of all together are computed by a block.
-#ifndef FEW_MEMBERS
-#define FEW_MEMBERS (2 * THREADS)
-#endif
-// Balls that are looked at together, at most; and neighbours among them that stay together.
-#define MAX_IN_PART 512
-#ifndef GROUP
-#define GROUP 8
-#endif
-// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together:
-// of many columns, few tell little.
+// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together.
+// With many columns, a few coordinates rule out few clusters, so more are read together.
 #define BALLS_A_WARP 2
 #define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 26 : 8)
 static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
 
-// The part of what a search works with that sums of members' distances need: the sequencer's block
-// has no room for more.
-struct SearchSums {
-  // The node that is searched for, and the clusters whose distances to it are computed: of size 0
-  // where there is none. Where members count: the sums, two for each of both directions; terms of
-  // these; and the first of the spans that they are divided into.
-  Operand node;
-  double distances[DECIDED_TOGETHER], sums[JOB_SUMS];
-  double2 terms[THREADS];
-  uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
-  uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
-  uint first_spans[DIRECTIONS + 1];
-  float from, limit, chosen_value, guess;
-  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, helpers;
-  // Of all balls, the part that is swept; and whether the limit is not raised any more.
-  uint part, parts, is_last;
-};
-
-// What a search works with, in shared memory.
-struct SearchState : SearchSums {
-  float values[THREADS];
-  float bounds[FOUND_ROOM];
-  uint positions[FOUND_ROOM];
-  uint by_bound[FOUND_ROOM];
-  uint balls[MAX_IN_PART];
-  // Those regions that may have something near, and a bit for each of all.
-  unsigned short regions[MAX_REGIONS];
-  uint near_regions[MAX_REGIONS / WARP];
-  Job job;
-};
-
-static_assert(sizeof(SearchState) <= SEARCH_BYTES, "the host reserves enough");
-static_assert(sizeof(SearchSums) <= SUMS_BYTES, "and for sums");
-
-// The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All
-// threads of the block have one each, those from `end` on infinity.
-__device__ __forceinline__ float ranked(SearchState &search, float value, uint rank,
-                                        uint end = THREADS) {
-  __syncthreads();
-  search.values[threadIdx.x] = value;
-  if (threadIdx.x == 0) search.chosen_value = single_infinity();
-  __syncthreads();
-  if (value < single_infinity()) {
-    uint mine = 0;
-#pragma unroll 8
-    for (uint j = 0; j < end; j++) {
-      float other = search.values[j];
-      mine += other < value || (other == value && j < threadIdx.x);
-    }
-    if (mine == rank) search.chosen_value = value;
-  }
-  __syncthreads();
-  return search.chosen_value;
-}
-
-// The next number in single precision above one that is not negative.
-__device__ __forceinline__ float next_above(float value) {
-  return value < single_infinity() ? __uint_as_float(__float_as_uint(value) + 1) : value;
-}
-
-__device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
-  for (uint i = 0; i < job.skipped; i++)
-    if (job.skip[i] == slot) return true;
-  return false;
-}
-
-// A guess of the distance of the last of the WANTED neighbours, from those of the two clusters of
-// which a job's node is the union; by a warp. In screen units; infinity where they have none.
-__device__ float guess_by_parents(const Tree &tree, const Job &job) {
-  static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
-  uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
-  uint parent = side == 0 ? job.lower_node : job.higher_node;
-  // Nothing is known of one whose neighbours are searched for at the same time.
-  bool is_known = job.waits_for[side] == NONE;
-  size_t at = (size_t)parent * CANDIDATES + i;
-  uint slot = tree.candidate_slots[at], id = tree.candidate_ids[at];
-  ulong stored = tree.candidate_values[at];
-  float floor = is_known ? (float)(tree.floor_values[parent] / tree.unit) : single_infinity();
-  bool counts = is_known && i < tree.counts[parent] && slot < tree.clusters;
-  counts = counts && id_at(tree, slot) == id && !is_skipped(job, slot);
-  float value = counts ? (float)(__longlong_as_double(stored) / tree.unit) : single_infinity();
-  floor = fminf(floor, __shfl_xor_sync(WHOLE_WARP, floor, CANDIDATES));
-  uint rank = 0;
-#pragma unroll
-  for (uint other = 0; other < WARP; other++) {
-    float its = __shfl_sync(WHOLE_WARP, value, other);
-    rank += its < value || (its == value && other < lane);
-  }
-  // There are none but these below the floor.
-  float guess =
-      __shfl_sync(WHOLE_WARP, value, __ffs(__ballot_sync(WHOLE_WARP, rank == WANTED - 1)) - 1);
-  if (!(guess < single_infinity())) guess = floor;
-  return guess * (float)*tree.radius_factor;
-}
-
-// Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
-__device__ __forceinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
-                                            float *query) {
-  uint p = clusters.dimensions, length = QUERY_LENGTH;
-  FOR_EACH(k, length - COORDINATES) query[COORDINATES + k] = k < p ? row[k * step] : 0;
-  FOR_EACH(s, SCALARS) query[s] = row[(p + s) * step];
-  __syncthreads();
-  uint shape = __float_as_uint(query[SHAPE]);
-  __syncthreads();
-  if (shape == NONE) return;
-  const float *factor = factor_of(clusters, shape);
-  float *out = query + length;
-  FOR_EACH(e, p * p) {
-    uint i = e / p, j = e % p;
-    if (j <= i) out[padded_row(i) + j] = factor[element(p, i, j)];
-  }
-  FOR_EACH(i, p) {
-    for (uint j = i + 1; j < (i / 4 + 1) * 4; j++) out[padded_row(i) + j] = 0;
-  }
-  if (threadIdx.x == 0) query[SHAPE] = __uint_as_float(0);
-  __syncthreads();
-}
-
 // Adds to what a search has found, for each lane that is `near`. A bound is replaced by the tighter
 // one from the cluster's own factor.
-__device__ void collect(const Clusters &clusters, SearchState &search, const float *query,
-                        uint position, bool near, float value, const Bound &bound,
-                        const Margins &margins) {
+__device__ void collect(const Clusters &clusters, SearchState &search, uint position, bool near,
+                        float value, const Bound &bound, const Margins &margins,
+                        const Norms &norm_of) {
   uint lane = threadIdx.x % WARP;
   float limit = search.limit;
-  const float *scalars = row_at(clusters, position) + clusters.dimensions * row_step(clusters);
-  auto scalar = [&](uint which) { return near ? scalars[which * row_step(clusters)] : 0; };
+  const float *scalars = row_at(clusters, position) + clusters.dimensions * ROW_STRIDE;
+  auto scalar = [&](uint which) { return near ? scalars[which * ROW_STRIDE] : 0; };
   // Where a cluster changes meanwhile, one lane tells all others which factor it has.
   uint number = near ? __float_as_uint(scalar(SHAPE)) : NONE;
   float relative = scalar(RELATIVE), absolute = scalar(ABSOLUTE);
   uint shaped = __ballot_sync(WHOLE_WARP, number != NONE);
   // All are on their way before the first one is needed.
-  for (uint left = shaped; left != 0; left &= left - 1)
+  for (uint left = shaped; left != 0 && !IS_WIDE; left &= left - 1)
     touch_factor(clusters, __shfl_sync(WHOLE_WARP, number, __ffs(left) - 1));
+  // The square of the length from which on the bound is not below the limit.
+  float enough = IS_WIDE ? enough_for(limit, bound.to_query,
+                                      relative * bound.distance + absolute * bound.error)
+                         : 0;
   for (uint left = shaped; left != 0; left &= left - 1) {
     uint source = __ffs(left) - 1;
     const float *factor = factor_of(clusters, __shfl_sync(WHOLE_WARP, number, source));
-    float norm = whole_warp_norm(clusters, position - lane + source, query, factor);
+    float norm = norm_of(source, factor, __shfl_sync(WHOLE_WARP, enough, source));
     if (lane != source) continue;
     float tighter = norm - relative * bound.distance - absolute * bound.error;
     value = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
@@ -213,65 +79,116 @@ struct NearBalls {
   }
 };
 
+// Calls `take` with the balls, of those `number(i)` for i below `count`, that may have something
+// near a query; NONE is no ball. Each has its numbers `stride` apart in `rows`. By a block.
+template <class Number, class Take>
+__device__ __forceinline__ void for_near_balls(uint p, const float *rows, size_t stride, uint count,
+                                               const float *query, float limit, Number number,
+                                               Take take) {
+  Margins margins(p);
+#if IS_WIDE
+  uint lane = threadIdx.x % WARP;
+  uint first = threadIdx.x / WARP * BALLS_AT_ONCE;
+  for (uint start = first; start < count; start += WARPS * BALLS_AT_ONCE) {
+    uint i = start + lane % BALLS_AT_ONCE, ball = i < count ? number(i) : NONE;
+    bool near =
+        shared_ball_can_compete(p, rows + ball, stride, ball != NONE, query, limit, margins);
+    if (near && lane < BALLS_AT_ONCE) take(ball);
+  }
+#else
+  for (uint i = threadIdx.x; i < count; i += THREADS) {
+    uint ball = number(i);
+    if (ball == NONE) continue;
+    if (ball_can_compete(p, rows + ball, stride, query, limit, margins)) take(ball);
+  }
+#endif
+}
+
 // Finds the regions that may have something near.
 __device__ __forceinline__ void find_near_regions(const Tree &tree, SearchState &search,
                                                   const float *query) {
-  uint lane = threadIdx.x % WARP, regions = regions_of(tree);
-  Margins margins(tree.dimensions);
+  uint regions = regions_of(tree);
   __syncthreads();
   if (threadIdx.x == 0) search.near_count = 0;
+  FOR_EACH(word, MAX_REGIONS / WARP) search.near_regions[word] = 0;
   __syncthreads();
-  for (uint first = threadIdx.x - lane; first < regions; first += THREADS) {
-    uint region = first + lane;
-    bool near =
-        region < regions && ball_can_compete<DIMENSIONS>(tree.dimensions, tree.region_rows + region,
-                                                         regions, query, search.limit, margins);
-    uint mask = __ballot_sync(WHOLE_WARP, near);
-    if (lane == 0) search.near_regions[first / WARP] = mask;
-    if (near) search.regions[atomicAdd(&search.near_count, 1)] = region;
+  for_near_balls(
+      tree.dimensions, tree.region_rows, regions, regions, query, search.limit,
+      [&](uint i) { return i; },
+      [&](uint region) {
+        search.regions[atomicAdd(&search.near_count, 1)] = region;
+        atomicOr(&search.near_regions[region / WARP], 1u << region % WARP);
+      });
+  __syncthreads();
+}
+
+// Lists those of some balls, which are MAX_IN_PART at most, that may have something near.
+template <class Balls>
+__device__ __forceinline__ void list_near_balls(const Tree &tree, SearchState &search,
+                                                const float *query, const Balls &balls,
+                                                bool every_ball) {
+  __syncthreads();
+  if (threadIdx.x == 0) search.listed = 0;
+  __syncthreads();
+  auto number = [&](uint i) {
+    uint ball = balls(search, i), region = ball / WARP;
+    if (ball >= tree.balls) return NONE;
+    bool is_passed_over =
+        balls.by_regions && !(search.near_regions[region / WARP] >> region % WARP & 1);
+    return is_passed_over ? NONE : ball;
+  };
+  auto take = [&](uint ball) { search.balls[atomicAdd(&search.listed, 1)] = ball; };
+  if (every_ball) {
+    FOR_EACH(i, balls.count) {
+      uint ball = number(i);
+      if (ball != NONE) take(ball);
+    }
+  } else {
+    for_near_balls(tree.dimensions, tree.ball_rows, tree.balls, balls.count, query, search.limit,
+                   number, take);
   }
   __syncthreads();
 }
 
-// Looks at the clusters in some balls, which are MAX_IN_PART at most: `take` gets each cluster
-// whose bound is below the limit, with its bound. All balls are looked into if `every_ball`.
-template <class Balls, class Take>
-__device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters,
-                                          SearchState &search, const float *query,
-                                          const Balls &balls, bool every_ball, Take take) {
-  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
-  float limit = search.limit;
-  const float *mean = query + COORDINATES, *factor = query + QUERY_LENGTH;
-  size_t step = row_step(clusters);
-  Margins margins(p);
-  __syncthreads();
-  if (threadIdx.x == 0) search.listed = 0;
-  __syncthreads();
-  for (uint i = threadIdx.x; i < balls.count; i += THREADS) {
-    uint ball = balls(search, i), region = ball / WARP;
-    if (ball >= tree.balls) continue;
-    if (balls.by_regions && !(search.near_regions[region / WARP] >> region % WARP & 1)) continue;
-    const float *rows = tree.ball_rows + ball;
-    if (every_ball || ball_can_compete<DIMENSIONS>(p, rows, tree.balls, query, limit, margins))
-      search.balls[atomicAdd(&search.listed, 1)] = ball;
-  }
-  __syncthreads();
-  uint listed = search.listed, order = search.order;
-  for (uint first = warp * BALLS_A_WARP; first < listed; first += WARPS * BALLS_A_WARP) {
-    const float *rows[BALLS_A_WARP];
-    float squares[BALLS_A_WARP], lows[BALLS_A_WARP], errors[BALLS_A_WARP];
-    uint orders[BALLS_A_WARP], positions[BALLS_A_WARP];
-    uint left = 0; // a bit for each ball that may have something near
+// Whether the first rows of W d, for the query's factor W and a difference d, tell that a cluster's
+// bound is not below the limit: by the sum of their squares, and the square of the coordinates of d
+// in them. As `bound_of`, for all that it uses is less for fewer coordinates.
+__device__ __forceinline__ bool are_enough(const float *query, float square, float sum, float low,
+                                           float error, float limit, const Margins &margins) {
+  float distance = __fsqrt_rn(square);
+  float to_target = low * fmaxf(distance * margins.shrink - error, 0.0f);
+  float lost = fmaf(query[RELATIVE], distance, query[ABSOLUTE] * error);
+  return sum > enough_for(limit, to_target, lost);
+}
+
+// What a warp finds of the clusters in BALLS_A_WARP listed balls, from number `first` on: by the
+// squares of their distances to the query.
+struct InBalls {
+  float squares[BALLS_A_WARP], lows[BALLS_A_WARP], errors[BALLS_A_WARP];
+  uint orders[BALLS_A_WARP], positions[BALLS_A_WARP];
+  bool is_ruled_out[BALLS_A_WARP]; // by the query's factor
+  float limit;
+  uint order;
+  uint left; // a bit for each ball that may have something near
+  __device__ __forceinline__ InBalls(const Tree &tree, const Clusters &clusters,
+                                     const SearchState &search, const float *query, uint first,
+                                     const Margins &margins)
+      : limit(search.limit), order(search.order), left(0) {
+    uint lane = threadIdx.x % WARP, p = tree.dimensions, listed = search.listed;
+    size_t step = ROW_STRIDE;
+    const float *rows[BALLS_A_WARP], *mean = query + COORDINATES;
 #pragma unroll
     for (uint b = 0; b < BALLS_A_WARP; b++) {
       positions[b] = search.balls[min(first + b, listed - 1)] * WARP + lane;
       rows[b] = row_at(clusters, positions[b]);
       squares[b] = 0;
+      is_ruled_out[b] = false;
       lows[b] = rows[b][(p + LOW) * step];
       errors[b] = rows[b][(p + ERROR) * step];
       orders[b] = tree.orders_at[positions[b]];
       if (first + b < listed) left |= 1u << b;
     }
+    bool has_factor = IS_WIDE && p >= COORDINATES_AT_ONCE && __float_as_uint(query[SHAPE]) != NONE;
     for (uint start = 0; start < p && left != 0; start += COORDINATES_AT_ONCE) {
       float x[BALLS_A_WARP][COORDINATES_AT_ONCE] = {};
       bool all_there = start + COORDINATES_AT_ONCE <= p;
@@ -294,57 +211,214 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
         for (uint k = 0; k < COORDINATES_AT_ONCE; k++) {
           float d = mean[start + k] - x[b][k];
           squares[b] = fmaf(d, d, squares[b]);
+          x[b][k] = d;
         }
-        bool near = may_be_near(squares[b], query[LOW] + lows[b], query[ERROR] + errors[b], limit,
-                                margins) &&
-                    orders[b] < order;
-        if (!__any_sync(WHOLE_WARP, near)) left &= ~(1u << b);
+        if (!__any_sync(WHOLE_WARP, is_near(query, b, margins))) left &= ~(1u << b);
       }
+      if (has_factor) {
+        look_at_leading(p, query, x, margins);
+        break;
+      }
+    }
+  }
+  // Leaves out those that the leading rows of the query's factor tell enough of, by the leading
+  // coordinates of the differences: their part of ||W d||² is less than all.
+  __device__ __forceinline__ void look_at_leading(uint p, const float *query,
+                                                  float (&d)[BALLS_A_WARP][COORDINATES_AT_ONCE],
+                                                  const Margins &margins) {
+    if (left == 0) return;
+    const float *column = query + QUERY_LENGTH;
+    float rows[BALLS_A_WARP][COORDINATES_AT_ONCE] = {}, sums[BALLS_A_WARP] = {};
+#pragma unroll
+    for (uint j = 0; j < COORDINATES_AT_ONCE; j++) {
+#pragma unroll
+      for (uint i = j; i < COORDINATES_AT_ONCE; i++) {
+#pragma unroll
+        for (uint b = 0; b < BALLS_A_WARP; b++) rows[b][i] = fmaf(column[i], d[b][j], rows[b][i]);
+      }
+      column += p - 1 - j;
     }
 #pragma unroll
     for (uint b = 0; b < BALLS_A_WARP; b++) {
-      if (!(left >> b & 1)) continue;
-      uint position = positions[b];
-      float error = query[ERROR] + errors[b];
-      Bound bound;
-      bool near =
-          may_be_near(squares[b], query[LOW] + lows[b], error, limit, margins) && orders[b] < order;
+#pragma unroll
+      for (uint i = 0; i < COORDINATES_AT_ONCE; i++)
+        sums[b] = fmaf(rows[b][i], rows[b][i], sums[b]);
+      is_ruled_out[b] =
+          are_enough(query, squares[b], sums[b], lows[b], query[ERROR] + errors[b], limit, margins);
+      if (!__any_sync(WHOLE_WARP, is_near(query, b, margins))) left &= ~(1u << b);
+    }
+  }
+  // Whether the lane's cluster of a ball may be near the query, as far as squares tell.
+  __device__ __forceinline__ bool is_near(const float *query, uint b,
+                                          const Margins &margins) const {
+    return may_be_near(squares[b], query[LOW] + lows[b], query[ERROR] + errors[b], limit,
+                       margins) &&
+           orders[b] < order && !is_ruled_out[b];
+  }
+};
+
+// Whether a bound is below a limit, where any is below infinity; `value` becomes it.
+__device__ __forceinline__ bool is_below(const Bound &bound, float limit, const Margins &margins,
+                                         float &value) {
+  value = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+  return value < limit || !(limit < single_infinity());
+}
+
+#if IS_WIDE
+// Clusters that are compared together, once so many are near that no more may find room; and those
+// that are looked at between.
+#define IN_A_ROUND (WARPS * BALLS_A_WARP * WARP)
+static_assert(IN_A_ROUND <= NEAR_ROOM, "room for all");
+
+// Compares the clusters at the listed positions with a query: `take` gets each, as in `look_into`.
+template <class Take>
+__device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters &clusters,
+                                               SearchState &search, float *query, Take take) {
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
+  uint count = search.near_listed;
+  float limit = search.limit;
+  size_t step = ROW_STRIDE;
+  Margins margins(p);
+  const float *mean = query + COORDINATES, *factor = query + QUERY_LENGTH;
+  float4 *differences = differences_of_warp(query, p);
+  bool has_factor = __float_as_uint(query[SHAPE]) != NONE;
+  for (uint first = warp * AT_ONCE; first < count; first += WARPS * AT_ONCE) {
+    uint n = first + lane % AT_ONCE;
+    uint position = search.near_positions[min(n, count - 1)];
+    const float *rows[AT_ONCE];
+#pragma unroll
+    for (uint c = 0; c < AT_ONCE; c++)
+      rows[c] = row_at(clusters, __shfl_sync(WHOLE_WARP, position, c));
+    const float *scalars = row_at(clusters, position) + p * step;
+    float low = scalars[LOW * step], error = query[ERROR] + scalars[ERROR * step], value = 0;
+    float square = 0, sum = 0;
+    bool is_ruled_out = false;
+    for (uint top = 0; top < p; top += WARP) {
+      float4 d = {};
+      uint k = top + lane;
+      if (k < p) {
+        float x = mean[k];
+        d = {x - rows[0][k * step], x - rows[1][k * step], x - rows[2][k * step],
+             x - rows[3][k * step]};
+        differences[k] = d;
+      }
+      square += sum_of_one({d.x * d.x, d.y * d.y, d.z * d.z, d.w * d.w});
+      __syncwarp();
+      if (!has_factor) continue;
+      sum += square_of_rows(p, top, differences, factor);
+      is_ruled_out = are_enough(query, square, sum, low, error, limit, margins);
+      if (__all_sync(WHOLE_WARP, is_ruled_out)) break;
+    }
+    Bound bound;
+    // A cluster may have gone since it was listed.
+    bool near = lane < AT_ONCE && n < count && low >= 0 && !is_ruled_out &&
+                bound_of(
+                    clusters, position, query, square, low, error, limit, margins,
+                    [&](uint, float) { return sum; }, bound) &&
+                is_below(bound, limit, margins, value);
+    take(position, near, near ? value : single_infinity(), bound, margins, Norms{p, differences});
+    __syncwarp();
+  }
+}
+
+// Looks at the clusters in some balls, which are MAX_IN_PART at most: `take` gets each cluster
+// whose bound is below the limit, with its bound. All balls are looked into if `every_ball`.
+template <class Balls, class Take>
+__device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters,
+                                          SearchState &search, float *query, const Balls &balls,
+                                          bool every_ball, Take take) {
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  Margins margins(tree.dimensions);
+  if (threadIdx.x == 0) search.near_listed = 0;
+  list_near_balls(tree, search, query, balls, every_ball);
+  uint listed = search.listed;
+  for (uint start = 0; start < listed; start += WARPS * BALLS_A_WARP) {
+    uint first = start + warp * BALLS_A_WARP;
+    if (first < listed) {
+      InBalls found(tree, clusters, search, query, first, margins);
+#pragma unroll
+      for (uint b = 0; b < BALLS_A_WARP; b++) {
+        // Those of a ball follow each other, for what is read of them lies side by side.
+        bool near = found.left >> b & 1 && found.is_near(query, b, margins);
+        uint mask = __ballot_sync(WHOLE_WARP, near), place = 0;
+        if (mask == 0) continue;
+        if (lane == 0) place = atomicAdd(&search.near_listed, __popc(mask));
+        place = __shfl_sync(WHOLE_WARP, place, 0) + __popc(mask & ((1u << lane) - 1));
+        if (near) search.near_positions[place] = found.positions[b];
+      }
+    }
+    __syncthreads();
+    uint near_listed = search.near_listed;
+    // All threads have read it before the next round adds to it.
+    __syncthreads();
+    bool is_last = start + WARPS * BALLS_A_WARP >= listed;
+    if (!is_last && near_listed <= NEAR_ROOM - IN_A_ROUND) continue;
+    compare_listed(tree, clusters, search, query, take);
+    __syncthreads();
+    if (threadIdx.x == 0) search.near_listed = 0;
+    __syncthreads();
+  }
+  __syncthreads();
+}
+#else
+// Looks at the clusters in some balls, which are MAX_IN_PART at most: `take` gets each cluster
+// whose bound is below the limit, with its bound. All balls are looked into if `every_ball`.
+template <class Balls, class Take>
+__device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters,
+                                          SearchState &search, float *query, const Balls &balls,
+                                          bool every_ball, Take take) {
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
+  float limit = search.limit;
+  const float *mean = query + COORDINATES, *factor = query + QUERY_LENGTH;
+  Margins margins(p);
+  list_near_balls(tree, search, query, balls, every_ball);
+  uint listed = search.listed;
+  for (uint first = warp * BALLS_A_WARP; first < listed; first += WARPS * BALLS_A_WARP) {
+    InBalls found(tree, clusters, search, query, first, margins);
+#pragma unroll
+    for (uint b = 0; b < BALLS_A_WARP; b++) {
+      if (!(found.left >> b & 1)) continue;
+      uint position = found.positions[b];
       auto whitened = [&](uint which, float enough) {
-        return Point<DIMENSIONS>(clusters, position).whitened(p, mean, factor + which, enough);
+        return Point(clusters, position).whitened(p, mean, factor + which, enough);
       };
-      near = near && bound_of(clusters, position, query, squares[b], lows[b], error, limit, margins,
-                              whitened, bound);
-      float value = near ? fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f)
-                         : single_infinity();
-      near = near && (value < limit || !(limit < single_infinity()));
-      take(position, near, value, bound, margins);
+      Bound bound;
+      float value = 0;
+      bool near = found.is_near(query, b, margins) &&
+                  bound_of(clusters, position, query, found.squares[b], found.lows[b],
+                           query[ERROR] + found.errors[b], limit, margins, whitened, bound) &&
+                  is_below(bound, limit, margins, value);
+      take(position, near, near ? value : single_infinity(), bound, margins,
+           Norms{clusters, query, position - lane});
     }
   }
   __syncthreads();
 }
+#endif
 
 // Adds the clusters in some balls to what a search has found.
 template <class Balls>
 __device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &clusters,
-                                             SearchState &search, const float *query,
+                                             SearchState &search, float *query,
                                              const Balls &balls) {
   look_into(tree, clusters, search, query, balls, false,
-            [&](uint position, bool near, float value, const Bound &bound, const Margins &margins) {
-              collect(clusters, search, query, position, near, value, bound, margins);
+            [&](uint position, bool near, float value, const Bound &bound, const Margins &margins,
+                const Norms &norm_of) {
+              collect(clusters, search, position, near, value, bound, margins, norm_of);
             });
 }
 
 // A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
 // bounds.
 __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
-                                                 SearchState &search, const float *query) {
+                                                 SearchState &search, float *query) {
   if (threadIdx.x == 0) search.limit = single_infinity();
   __syncthreads();
   float least = single_infinity();
   uint parts = least_parts(tree);
   for (uint part = 0; part < parts; part++)
     look_into(tree, clusters, search, query, PartOfBalls(tree, part, parts, false), true,
-              [&](uint, bool, float value, const Bound &, const Margins &) {
+              [&](uint, bool, float value, const Bound &, const Margins &, const Norms &) {
                 least = fminf(least, value);
               });
   return next_above(ranked(search, least, WANTED - 1));

@@ -29,9 +29,7 @@ struct PointSearch {
 __device__ __forceinline__ void read_points(const Clusters &clusters, PointSearch &search,
                                             uint first, uint count) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP;
-  auto element = [&](uint k, uint q) {
-    return row_at(clusters, first + q)[k * row_step(clusters)];
-  };
+  auto element = [&](uint k, uint q) { return row_at(clusters, first + q)[k * ROW_STRIDE]; };
   for (uint e = lane; e < POINTS_A_WARP * DIMENSIONS; e += WARP) {
     uint q = e % POINTS_A_WARP, k = e / POINTS_A_WARP;
     search.means[q][k] = q < count && k < p ? element(k, q) : 0;
@@ -91,16 +89,48 @@ __device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
   return true;
 }
 
+// The squares of the distances between a cluster, or the centre of a ball, and the points that a
+// warp searches for. Of many columns, the coordinates are read once for all points.
+struct SquaresToPoints {
+#if IS_WIDE
+  float squares[POINTS_A_WARP] = {};
+  __device__ SquaresToPoints(uint p, const PointSearch &search, const float *first, size_t stride) {
+#pragma unroll 8
+    for (uint k = 0; k < p; k++) {
+      float x = first[k * stride];
+#pragma unroll
+      for (uint q = 0; q < POINTS_A_WARP; q++) {
+        float d = search.means[q][k] - x;
+        squares[q] = fmaf(d, d, squares[q]);
+      }
+    }
+  }
+  __device__ __forceinline__ float to(uint, const PointSearch &, uint point) const {
+    float square = squares[0];
+#pragma unroll
+    for (uint q = 1; q < POINTS_A_WARP; q++) square = point == q ? squares[q] : square;
+    return square;
+  }
+#else
+  Point cluster;
+  __device__ SquaresToPoints(uint p, const PointSearch &, const float *first, size_t stride)
+      : cluster(p, first, stride) {}
+  __device__ __forceinline__ float to(uint p, const PointSearch &search, uint point) const {
+    return cluster.square(p, search.means[point]);
+  }
+#endif
+};
+
 // A bit for each of the points for which a ball, whose numbers are `stride` apart, may have
 // something near.
 __device__ __forceinline__ uint near_points(uint p, const PointSearch &search, uint count,
                                             const float *ball, size_t stride,
                                             const Margins &margins) {
-  Point<DIMENSIONS> center(p, ball, stride);
+  SquaresToPoints squares(p, search, ball, stride);
   float radius = ball[(p + RADIUS) * stride], low = ball[(p + BALL_LOW) * stride];
   uint near = 0;
   for (uint q = 0; q < count; q++) {
-    float square = center.square(p, search.means[q]);
+    float square = squares.to(p, search, q);
     if (ball_competes(square, radius + search.errors[q], search.lows[q] + low, search.limits[q],
                       margins))
       near |= 1u << q;
@@ -115,14 +145,14 @@ __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSe
                                                const Margins &margins) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP, position = ball * WARP + lane,
        failed = 0;
-  Point<DIMENSIONS> point(clusters, position);
-  const float *scalars = row_at(clusters, position) + p * row_step(clusters);
-  float target_low = scalars[LOW * row_step(clusters)];
-  float target_error = scalars[ERROR * row_step(clusters)];
+  SquaresToPoints squares(p, search, row_at(clusters, position), ROW_STRIDE);
+  const float *scalars = row_at(clusters, position) + p * ROW_STRIDE;
+  float target_low = scalars[LOW * ROW_STRIDE];
+  float target_error = scalars[ERROR * ROW_STRIDE];
   for (; wanted != 0; wanted &= wanted - 1) {
     uint q = __ffs(wanted) - 1;
     float limit = search.limits[q];
-    float square = point.square(p, search.means[q]);
+    float square = squares.to(p, search, q);
     float low = search.lows[q] + target_low, error = search.errors[q] + target_error;
     bool near = position < first + q && may_be_near(square, low, error, limit, margins);
     if (!__any_sync(WHOLE_WARP, near)) continue;
@@ -252,20 +282,37 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
     search.job.skipped = 0;
     search.order = tree.orders[slot];
   }
-  write_query(clusters, row_at(clusters, position), row_step(clusters), query);
+  write_query(clusters, row_at(clusters, position), ROW_STRIDE, query);
   // Clusters are near those at positions before them: these give a limit.
-  Margins margins(tree.dimensions);
   float bound_before = single_infinity();
+#if IS_WIDE
+  if (threadIdx.x == 0) {
+    search.near_listed = 0;
+    search.limit = single_infinity();
+  }
+  __syncthreads();
   if (threadIdx.x < position) {
     uint before = position - 1 - threadIdx.x;
-    Point<DIMENSIONS> point(clusters, before);
+    if (tree.orders_at[before] < search.order)
+      search.near_positions[atomicAdd(&search.near_listed, 1)] = before;
+  }
+  __syncthreads();
+  compare_listed(tree, clusters, search, query,
+                 [&](uint, bool, float value, const Bound &, const Margins &, const Norms &) {
+                   bound_before = fminf(bound_before, value);
+                 });
+#else
+  Margins margins(tree.dimensions);
+  if (threadIdx.x < position) {
+    uint before = position - 1 - threadIdx.x;
+    Point point(clusters, before);
     Bound bound;
     const float *factor = query + QUERY_LENGTH;
     if (tree.orders_at[before] < search.order &&
-        loose_bound<DIMENSIONS>(clusters, point, before, query, factor, single_infinity(), margins,
-                                bound))
+        loose_bound(clusters, point, before, query, factor, single_infinity(), margins, bound))
       bound_before = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
   }
+#endif
   float limit = next_above(ranked(search, bound_before, WANTED - 1));
   if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, search, query);
   Deciding on = {tree, clusters, NONE, search, query, entries, room};

@@ -8,37 +8,43 @@
 
 #include "tree_node.cuh"
 
-// What a block works in, in shared memory.
+// What a block works in, in shared memory; factors of many columns are in the device's memory.
 struct Workspace {
   Shared &shared;
   uint p;
-  double *room;
+  double *room, *block_factor;
   double *scratch; // scratch_doubles(p) for each of the distances that are computed together
   uint together;
 
-  __device__ Workspace(Shared &shared, uint p, double *memory)
-      : shared(shared), p(p), room(memory), together(DECIDED_TOGETHER) {
+  __device__ Workspace(const Tree &tree, Shared &shared, double *memory)
+      : shared(shared), p(tree.dimensions), room(memory), together(BLOCK_TOGETHER) {
+    if (IS_WIDE) block_factor = tree.block_factors + (size_t)blockIdx.x * banded_length(p);
     scratch = difference() + p;
   }
-  __device__ __forceinline__ double *factor() const { return room; }
-  __device__ __forceinline__ double *line() const { return room + banded_length(p); }
+  __device__ __forceinline__ double *factor() const { return IS_WIDE ? block_factor : room; }
+  __device__ __forceinline__ double *line() const {
+    return IS_WIDE ? room : room + banded_length(p);
+  }
   __device__ __forceinline__ double *raw() const { return line() + p; }
   __device__ __forceinline__ double *difference() const { return raw() + p; }
+  // Room for a vector while factors are made.
+  __device__ __forceinline__ double *next() const { return IS_WIDE ? scratch : factor(); }
 };
 
-// Doubles that it needs.
+// Doubles that it needs in shared memory.
 __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
-  return banded_length(p) + 3 * p + DECIDED_TOGETHER * scratch_doubles(p);
+  return (IS_WIDE ? 0 : banded_length(p)) + 3 * p + BLOCK_TOGETHER * scratch_doubles(p);
 }
 
 // Relative slack of moments in single precision, as in frame.rs.
 #define MOMENT_SLACK 1e-6
-// Largest norm of whitened differences, in screen units, whose square does not overflow; and log2
-// of the largest coordinate. As in frame.rs.
+// Largest norm of whitened differences, in screen units, whose square does not overflow; and the
+// largest coordinate. As in frame.rs.
 #define LARGEST_WHITENED 1e18
 #define LARGEST_COORDINATE 1048576.0
 
-// Where row i of a factor is, whose rows are padded to whole groups of 4.
+// Where row i of a query's factor is, whose rows are padded to whole groups of 4. In wide trees it
+// is packed as clusters' factors are, for which there is room, too.
 __host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
   uint group = i / 4;
   return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
@@ -130,8 +136,10 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
       uint i = e / columns, j = e % columns;
       if (j >= (i / 4 + 1) * 4) continue;
       float single = j <= i ? (float)room.factor()[packed_length(i) + j] : 0;
-      out[padded_row(i) + j] = single;
-      if (j <= i) factor[element(p, i, j)] = single;
+      if (!IS_WIDE) out[padded_row(i) + j] = single;
+      if (j > i) continue;
+      factor[element(p, i, j)] = single;
+      if (IS_WIDE) out[element(p, i, j)] = single;
     }
   }
   if (threadIdx.x == 0) {
@@ -177,6 +185,24 @@ __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &
   return shape;
 }
 
+// The product of row i of a packed symmetric matrix and a vector.
+template <class F>
+__device__ __forceinline__ double product_of_row(const double *packed, uint p, uint i, F vector) {
+  double product = 0;
+  if constexpr (IS_WIDE) {
+#pragma unroll 8
+    for (uint j = 0; j < p; j++) product = fma(packed[packed_at(i, j)], vector(j), product);
+  } else {
+    // All of the row is read before any of it is used, so no read waits for another one.
+    double row[DIMENSIONS];
+#pragma unroll
+    for (uint j = 0; j < DIMENSIONS; j++) row[j] = j < p ? packed[packed_at(i, j)] : 0;
+#pragma unroll
+    for (uint j = 0; j < DIMENSIONS; j++) product = fma(row[j], j < p ? vector(j) : 0, product);
+  }
+  return product;
+}
+
 // Adds the moments of a node's members about the mean of its union, by their share of these, to the
 // spread of the union; by the first warp. The node's mean is `away` times the difference in `room`
 // from that. Without a shape, the node has one member.
@@ -199,12 +225,7 @@ __device__ void add_moments(const Tree &tree, uint shape, uint members, double a
     double shift = away * room.difference()[i], product = 0, third = 0;
     if (is_shaped) {
       third = spread[THIRD_MOMENTS + i];
-      double row[DIMENSIONS];
-#pragma unroll
-      for (uint j = 0; j < DIMENSIONS; j++) row[j] = j < p ? scatter[packed_at(i, j)] : 0;
-#pragma unroll
-      for (uint j = 0; j < DIMENSIONS; j++)
-        product = fma(row[j], j < p ? away * room.difference()[j] : 0, product);
+      product = product_of_row(scatter, p, i, [&](uint j) { return away * room.difference()[j]; });
       product = product / members;
     }
     products = fma(shift, product, products);
@@ -313,10 +334,13 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     uint number_a = number_of(shape_a), number_b = number_of(shape_b);
     const double *scatter_a = number_a == NONE ? nullptr : scatter_of(tree, number_a);
     const double *scatter_b = number_b == NONE ? nullptr : scatter_of(tree, number_b);
-    Triangle elements(p);
-    elements.for_each([&](uint at, int i, int j, double) {
-      double both = scatter_a ? scatter_a[at] : 0.0;
+    Matrix elements(p);
+    // All are read before the first is written, so no read waits for another one.
+    elements.for_each([&](uint at, int, int, double &both) {
+      both = scatter_a ? scatter_a[at] : 0.0;
       if (scatter_b) both = both + scatter_b[at];
+    });
+    elements.for_each([&](uint at, int i, int j, double both) {
       scatter[at] = merged_scatter(weight * room.difference()[i], room.difference()[j], both);
     });
     if (has_members(tree) && threadIdx.x < WARP)

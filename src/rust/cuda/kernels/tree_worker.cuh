@@ -92,7 +92,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   if (!is_new && is_union)
     write_query(clusters, speculative_row(tree, node), 1, query);
   else if (!is_new)
-    write_query(clusters, row_at(clusters, tree.positions[node]), row_step(clusters), query);
+    write_query(clusters, row_at(clusters, tree.positions[node]), ROW_STRIDE, query);
   float limit = search.guess;
   if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, search, query);
   Deciding on = {tree, clusters, number, search, query, entries, room};

@@ -8,7 +8,6 @@ use crate::policy;
 /// work that they can.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handover {
-    pub screen_clusters: usize,
     pub tree_clusters: usize,
     pub full_tree_clusters: usize,
     /// For data of few columns; the next field is for data of more columns. See

@@ -12,12 +12,12 @@ use gmhclust_core::memory;
 
 /// The PTX of all modules without the numbers of registers and labels, and these numbers;
 /// tools/kernels.py describes the format. LZMA, because Python's standard library writes and checks
-/// it; lzma-rust2, because it is maintained and needs no other crate. Numbers and text take 0.45
-/// MB, PTX as it is 1.02 MB, and module by module 1.7 MB.
+/// it; lzma-rust2, because it is maintained and needs no other crate. Numbers and text take half of
+/// what PTX as it is takes.
 static TEXT: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
 static NUMBERS: &[u8] = include_bytes!("../kernels/modules.numbers.lzma");
 
-/// Upper bounds on the ratio of unpacked to packed bytes of TEXT (112) and NUMBERS (3.9), and on
+/// Upper bounds on the ratio of unpacked to packed bytes of TEXT (109) and NUMBERS (3.8), and on
 /// the ratio of PTX to unpacked text (1.2), to allocate memory once. If too low, the buffers are
 /// copied as they grow.
 const RATIO_OF_TEXT: usize = 128;
@@ -124,8 +124,7 @@ fn push_decimal(text: &mut String, number: u16) {
     text.push(char::from(b'0' + (number % 10) as u8));
 }
 
-/// The modules of one source, compiled for one architecture. For modules that take the driver
-/// seconds to compile.
+/// The modules of one source, compiled for one architecture.
 struct Archive {
     modules: &'static [&'static str],
     /// Compute capability, major and minor.
@@ -234,11 +233,6 @@ macro_rules! archives {
 }
 
 kernels! {
-    SCREEN_0 = "screen_0";
-    SCREEN_16 = "screen_16";
-    SCREEN_32 = "screen_32";
-    SCREEN_40 = "screen_40";
-    SCREEN_64 = "screen_64";
     AGGLOMERATE_CENTROID_0 = "agglomerate_quick_0";
     AGGLOMERATE_CENTROID_16 = "agglomerate_quick_16";
     AGGLOMERATE_CENTROID_24 = "agglomerate_quick_24";
@@ -270,6 +264,7 @@ kernels! {
     PRODUCTS_ABSOLUTE = "products_absolute";
     TREE_16 = "tree_16";
     TREE_52 = "tree_52";
+    TREE_208 = "tree_208";
 }
 
 archives! {
@@ -283,7 +278,30 @@ archives! {
         "agglomerate_full_24",
         "agglomerate_full_32",
     ];
-    "tree" for [80, 90]: &["tree_16", "tree_52"];
+    "dissimilarities" for [80, 90]: &["dissimilarities_double", "dissimilarities_single"];
+    "distances" for [80, 90]: &[
+        "distances_euclidean",
+        "distances_euclidean_holes",
+        "distances_manhattan",
+        "distances_manhattan_holes",
+        "distances_maximum",
+        "distances_maximum_holes",
+        "distances_canberra",
+        "distances_canberra_in_range",
+        "distances_binary",
+        "distances_angle",
+    ];
+    "kmeans" for [80, 90]: &["kmeans"];
+    "neighbours" for [80, 90]: &[
+        "neighbours_squares",
+        "neighbours_magnitudes",
+        "neighbours_greatest",
+        "neighbours_quotients",
+        "neighbours_products",
+        "neighbours_absolute_products",
+    ];
+    "products" for [80, 90]: &["products", "products_absolute"];
+    "tree" for [80, 90]: &["tree_16", "tree_52", "tree_208"];
 }
 
 #[cfg(test)]
@@ -389,7 +407,7 @@ mod tests {
             assert_eq!(chosen(capability), None);
         }
         assert_eq!(fitting("tree_52", (9, 0)).unwrap().module, "tree_52");
-        assert!(fitting("kmeans", (9, 0)).is_none());
+        assert!(fitting("another", (9, 0)).is_none());
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! The devices of gmhclust-core on NVIDIA GPUs.
 //!
 //! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread
-//! blocks (`blocks`), as trees (`tree`) or with bounds from a GPU (`screen`), searches for
-//! neighbours (`neighbours`), distances (`distances`), dissimilarities of clusters
-//! (`dissimilarities`) and k-means (`kmeans`). The devices do all work that they can; the caller
-//! sets, by a [`Handover`] with figures of the [`policy`], the sizes below which the CPU takes
-//! over.
+//! blocks (`blocks`) or as trees (`tree`), searches for neighbours (`neighbours`), distances
+//! (`distances`), dissimilarities of clusters (`dissimilarities`) and k-means (`kmeans`). The
+//! devices do all work that they can; the caller sets, by a [`Handover`] with figures of the
+//! [`policy`], the sizes below which the CPU takes over.
 //!
 //! `device` opens devices and loads kernels; modules above it do not handle contexts.
 
@@ -27,7 +26,6 @@ mod limits;
 mod mapped;
 mod neighbours;
 pub mod policy;
-mod screen;
 mod sender;
 pub mod startup;
 mod stored;
@@ -40,5 +38,6 @@ mod tree;
 pub use cuda::Cuda;
 pub use device::{devices, DeviceInfo};
 pub use handover::Handover;
-/// Largest number of columns of data for which a GPU makes all merges of a large problem (`tree`).
-pub use tree::MOST_COLUMNS as MOST_TREE_COLUMNS;
+/// Largest numbers of clusters and of columns for which a GPU makes all merges of a large problem
+/// (`tree`).
+pub use tree::{MOST_CLUSTERS as MOST_TREE_CLUSTERS, MOST_COLUMNS as MOST_TREE_COLUMNS};

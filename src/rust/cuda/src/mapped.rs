@@ -1,6 +1,5 @@
 //! Host memory that a device reads and writes while a kernel runs.
 
-use std::slice;
 use std::sync::Arc;
 
 use cudarc::driver::{result, sys, CudaContext};
@@ -10,7 +9,6 @@ use crate::device::DriverResult;
 /// Page-locked words of host memory, at the same address on the device, initially 0.
 pub struct MappedWords {
     words: *mut u32,
-    len: usize,
     context: Arc<CudaContext>,
 }
 
@@ -31,7 +29,6 @@ impl MappedWords {
         };
         Ok(Self {
             words,
-            len,
             context: context.clone(),
         })
     }
@@ -39,18 +36,6 @@ impl MappedWords {
     /// The address, valid on the host and on the device.
     pub fn as_ptr(&self) -> *mut u32 {
         self.words
-    }
-
-    /// The words. The caller makes sure that no kernel writes them at the same time.
-    pub fn as_slice(&self) -> &[u32] {
-        // SAFETY: allocated and filled in `new`.
-        unsafe { slice::from_raw_parts(self.words, self.len) }
-    }
-
-    /// As [`MappedWords::as_slice`]; no kernel may read them at the same time either.
-    pub fn as_mut_slice(&mut self) -> &mut [u32] {
-        // SAFETY: allocated and filled in `new`.
-        unsafe { slice::from_raw_parts_mut(self.words, self.len) }
     }
 }
 

@@ -28,22 +28,6 @@ impl Sizes {
     }
 }
 
-/// Minimum size of a problem for which a GPU computes lower bounds (`screen`) while the CPU merges.
-/// The GPU is used this way if the data have more columns than the `tree` kernels take, or if the
-/// GPU has too little shared memory for these kernels. Once fewer than `least` clusters are left,
-/// the CPU makes the last merges alone.
-///
-/// - Counts: active clusters of the largest problem.
-/// - Run: 2026-11-21-h200-gmhclust.csv, rows `crossover`: the GPU is faster than 2 threads from
-///   9,000 clusters on, and faster than 16 threads from between 16,000 and 30,000 on. `least` for
-///   the last merges: not measured in the tree.
-/// - If wrong: too low, kernel launches for few clusters take longer than the CPU's sweeps; too
-///   high, the CPU does the quadratic work of large problems.
-pub const SCREEN_CLUSTERS: Sizes = Sizes {
-    least: 8_192,
-    per_thread: 1_000,
-};
-
 /// Minimum size of a problem with centroid distances for which a GPU makes all merges (`tree`).
 ///
 /// - Counts: clusters of the problem at its start.

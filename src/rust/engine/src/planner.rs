@@ -1,7 +1,7 @@
 //! The planner: decides whether a GPU or the CPU does a job, by the figures of the [`policy`].
 
 use gmhclust_core::mahalanobis::Distance;
-use gmhclust_cuda::{policy, Handover, MOST_TREE_COLUMNS};
+use gmhclust_cuda::{policy, Handover, MOST_TREE_CLUSTERS, MOST_TREE_COLUMNS};
 
 use crate::workload::Workload;
 
@@ -27,11 +27,11 @@ impl Planner {
                 distance,
             } => {
                 let one = match distance {
-                    _ if columns > MOST_TREE_COLUMNS => policy::SCREEN_CLUSTERS,
                     Distance::Centroid => policy::TREE_CLUSTERS,
                     Distance::FullMahalanobis => policy::FULL_TREE_CLUSTERS,
                 };
-                sizes.largest >= one.beside(self.threads)
+                let has_tree = columns <= MOST_TREE_COLUMNS && sizes.largest <= MOST_TREE_CLUSTERS;
+                has_tree && sizes.largest >= one.beside(self.threads)
                     || sizes.apriori_clusters >= policy::BLOCK_PROBLEMS_PER_THREAD * self.threads
                         && sizes.observations >= policy::BLOCK_OBSERVATIONS.beside(self.threads)
             }
@@ -60,7 +60,6 @@ impl Planner {
     pub fn handover(&self) -> Handover {
         let has_few_threads = self.threads < policy::FULL_TREE_MEMBERS_THREADS;
         Handover {
-            screen_clusters: policy::SCREEN_CLUSTERS.least,
             tree_clusters: policy::TREE_CLUSTERS.least,
             full_tree_clusters: policy::FULL_TREE_CLUSTERS.least,
             full_tree_members: policy::FULL_TREE_MEMBERS,
@@ -117,6 +116,8 @@ mod tests {
         assert!(prefers(&work(20_000, 0, 0), 4));
         assert!(prefers(&work(10_000, 0, 0), 4));
         assert!(!prefers(&work(5_000, 0, 0), 4));
+        assert!(prefers(&work(MOST_TREE_CLUSTERS, 0, 0), 4));
+        assert!(!prefers(&work(MOST_TREE_CLUSTERS + 1, 0, 0), 4));
         assert!(prefers(&work(1_000, 16, 16_000), 4));
         assert!(!prefers(&work(1_000, 15, 16_000), 4));
         assert!(!prefers(&work(100, 100, 10_000), 4));

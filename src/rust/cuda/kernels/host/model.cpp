@@ -78,7 +78,6 @@ struct Model {
     place(tree.queries, JOBS * tree.query_words), place(tree.found, 2 * JOBS * FOUND_ROOM);
     place(tree.posted, RING), place(tree.done, RING), place(tree.control, CONTROL_WORDS);
     place(tree.radius_factor, 1), place(clusters.rows, positions * row);
-    clusters.capacity = positions;
     clusters.dimensions = P;
     std::memset(tree.shared_work, 0x7f, (JOBS + 1) * sizeof(SharedWork));
     for (uint n = 0; n <= JOBS; n++)
@@ -129,10 +128,11 @@ struct BlockRoom {
   float *query;
   Workspace room;
 };
-static BlockRoom room_of_block(Shared &shared, Entries &entries, double *from) {
+static BlockRoom room_of_block(const Tree &tree, Shared &shared, Entries &entries,
+                               double *from) {
   float *query = (float *)(from + SEARCH_BYTES / sizeof(double));
   double *rest = from + SEARCH_BYTES / sizeof(double) + query_doubles(P);
-  return {shared, entries, *(SearchState *)from, query, Workspace(shared, P, rest)};
+  return {shared, entries, *(SearchState *)from, query, Workspace(tree, shared, rest)};
 }
 
 static void clear_sequencer(Sequencer &sequencer) {
@@ -164,7 +164,7 @@ static void post_and_take(Model &model) {
   __shared__ uint number, serial, left, ends;
   uint i = threadIdx.x;
   if (blockIdx.x > 0) {
-    BlockRoom mine = room_of_block(shared, entries, memory);
+    BlockRoom mine = room_of_block(tree, shared, entries, memory);
     for (;;) {
       __syncthreads();
       if (i == 0) number = model.failure ? NONE : wait_for_post(tree);
@@ -206,7 +206,7 @@ static void post_and_take(Model &model) {
   }
   Sequencer &sequencer = sequencer_of_block();
   clear_sequencer(sequencer);
-  BlockRoom mine = room_of_block(shared, entries, lists_of_block(tree).end());
+  BlockRoom mine = room_of_block(tree, shared, entries, lists_of_block(tree).end());
   Work work{tree, model.clusters, entries, mine.room, mine.search};
   if (i == 0) serial = left = 0;
   for (uint posts = 0; posts < POSTS || left > 0;) {
@@ -285,7 +285,7 @@ static void share_all(Model &model) {
   __shared__ uint number, is_last;
   __shared__ double expected[JOB_SUMS];
   uint i = threadIdx.x;
-  BlockRoom mine = room_of_block(shared, entries, memory);
+  BlockRoom mine = room_of_block(tree, shared, entries, memory);
   SearchState &search = mine.search;
   if (blockIdx.x < OWNERS) {
     uint own = blockIdx.x, generation = ~0u / 2;
@@ -301,7 +301,7 @@ static void share_all(Model &model) {
       if (is_last) break;
       uint node = (work * 5 + own) % SLOTS;
       if (kind == SWEEP) {
-        write_query(clusters, row_at(clusters, SPREAD * node), row_step(clusters), mine.query);
+        write_query(clusters, row_at(clusters, SPREAD * node), ROW_STRIDE, mine.query);
         if (i == 0) {
           search.from = 0;
           search.limit = 1 + work % 9;
@@ -359,7 +359,7 @@ static void commit_and_read(Model &model) {
   __shared__ uint committed, ends;
   uint i = threadIdx.x;
   if (blockIdx.x > 0) {
-    BlockRoom mine = room_of_block(shared, entries, memory);
+    BlockRoom mine = room_of_block(tree, shared, entries, memory);
     SearchState &search = mine.search;
     Deciding on = {tree, model.clusters, NONE, search, mine.query, entries, mine.room};
     if (i == 0) search.job.skipped = search.job.slot = 0;
@@ -420,7 +420,7 @@ static void commit_and_read(Model &model) {
   }
   Sequencer &sequencer = sequencer_of_block();
   clear_sequencer(sequencer);
-  BlockRoom mine = room_of_block(shared, entries, lists_of_block(tree).end());
+  BlockRoom mine = room_of_block(tree, shared, entries, lists_of_block(tree).end());
   Work work{tree, model.clusters, entries, mine.room, mine.search};
   for (uint merge = 0; merge < SLOTS - 1; merge++) {
     uint lower = model.lower[merge], higher = model.higher[merge], job = merge, id = SLOTS + merge;

@@ -6,9 +6,9 @@ thread_local double memory[1 << 16];
 
 #include "../tree.cu"
 
-// Draws the balls (0), searches (1), makes merges (2), gives all clusters their shapes anew (3), leaves
-// out positions (4), of which `used` are used and `left` afterwards, gathers members (5), or searches
-// where all clusters are points (6).
+// Draws the balls (0), searches (1), makes merges (2), gives all clusters their shapes anew (3),
+// leaves out positions (4), of which `used` are used and `left` afterwards, gathers members (5), or
+// searches where all clusters are points (6).
 EXPORT void host_tree(const Tree *tree, const Clusters *clusters, uint what,
                       bool descending, uint used, uint left) {
   backwards = descending;

@@ -3,12 +3,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use gmhclust_core::error::Result;
+use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::agglomerate::{
-    merges_of, merges_on_cpu, side_by_side, with_screens, DistinctProblem, Turn,
+    merges_of, merges_on_cpu, side_by_side, with_cpu_screens, Turn,
 };
-use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
-use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{Distance, Problem};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use rayon::prelude::*;
@@ -20,8 +18,7 @@ use super::two_parts::{merges_of_two_parts, Part};
 use super::way::{ways, Way};
 use crate::device::Device;
 use crate::handover::Handover;
-use crate::screen::CudaScreen;
-use crate::{blocks, policy, screen, tree};
+use crate::{blocks, policy, tree};
 
 /// The devices that agglomerate, and the sizes below which the CPU takes over.
 pub struct Agglomerator<'a> {
@@ -48,11 +45,14 @@ impl Agglomerator<'_> {
             numbers.iter().map(|&number| &problems[number]).collect()
         };
         let sizes = self.tree_sizes(problems, &others, &ways);
+        // Blocks or other trees take memory of the devices, too.
+        let trees = sizes.iter().filter(|&&size| size > 0).count();
+        let is_alone = in_blocks.is_empty() && trees == 1;
         let merge_others = || {
             side_by_side(&of_numbers(&others), self.cpu, |turn| {
                 match ways[others[turn.index]] {
                     Way::Cpu => merges_on_cpu(turn.problem, monitor),
-                    Way::Gpu | Way::Block => self.merges_on_gpu(turn, &sizes, monitor),
+                    Way::Gpu | Way::Block => self.merges_of_tree(turn, &sizes, is_alone, monitor),
                 }
             })
         };
@@ -109,30 +109,39 @@ impl Agglomerator<'_> {
         sizes.into_iter().map(|(_, tree)| tree).collect()
     }
 
-    /// The merges of a problem on one of the devices. `sizes` is the result of
+    /// The merges of a problem as a tree on one of the devices, or on the CPU if it has none there,
+    /// or if it is not alone and other problems have the memory. `sizes` is the result of
     /// [`Self::tree_sizes`].
-    fn merges_on_gpu(
+    fn merges_of_tree(
         &self,
         turn: Turn<'_, '_>,
         sizes: &[usize],
+        is_alone: bool,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
+        if sizes[turn.rank] == 0 {
+            return merges_on_cpu(turn.problem, monitor);
+        }
         let devices = self.devices.len();
         let device = &self.devices[turn.rank % devices];
+        let share = share_of_blocks(sizes, turn.rank, devices, self.cpu.threads());
         merges_of(turn.problem, monitor, |distinct| {
-            let DistinctProblem {
-                problem,
-                bounding_box,
-                ..
-            } = distinct;
-            if self.has_tree(problem) {
-                let share = share_of_blocks(sizes, turn.rank, devices, self.cpu.threads());
-                if let Some(merges) = tree::grow(device, problem, bounding_box, share, monitor)? {
-                    return Ok(Some(merges));
-                }
+            let grown = if self.has_tree(distinct.problem) {
+                tree::grow(
+                    device,
+                    distinct.problem,
+                    distinct.bounding_box,
+                    share,
+                    monitor,
+                )
+            } else {
+                Ok(None)
+            };
+            match grown {
+                Err(Error::Memory(_)) if !is_alone => with_cpu_screens(distinct, monitor),
+                Ok(None) => with_cpu_screens(distinct, monitor),
+                grown => grown,
             }
-            let new_screen = |active, frame| self.screen(device, problem, active, frame);
-            with_screens(distinct, &new_screen, monitor)
         })
     }
 
@@ -156,22 +165,5 @@ impl Agglomerator<'_> {
         };
         let are_separate = || problem.options.distance == Distance::Centroid || !overlap(problem);
         clusters > 1 && enough && tree::fits(problem) && are_separate()
-    }
-
-    /// An empty screen for a problem with `active` clusters left: on `device`, or on the CPU if few
-    /// clusters are left.
-    fn screen(
-        &self,
-        device: &Arc<Device>,
-        problem: &Problem,
-        active: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        let (slots, least) = (problem.clusters(), self.handover.screen_clusters);
-        if active < least || !screen::fits(&frame) {
-            return Ok(Box::new(CpuScreen::new(slots, frame)));
-        }
-        let screen = CudaScreen::new(device, slots, active, least, frame)?;
-        Ok(Box::new(screen))
     }
 }

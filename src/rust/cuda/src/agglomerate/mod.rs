@@ -5,8 +5,7 @@
 //!   Meanwhile the CPU's threads merge the problems that would take a block too long.
 //! - All blocks of a GPU together make the merges of a large problem (`tree`). Several large
 //!   problems share the blocks, so that they are merged at the same time.
-//! - Other problems are merged by the algorithm of the core. Its lower bounds come from a GPU
-//!   (`screen`), and from the CPU once few clusters are left.
+//! - Other problems are merged by the algorithm of the core, on the CPU.
 
 mod agglomerator;
 mod in_blocks;

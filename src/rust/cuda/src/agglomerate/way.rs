@@ -13,7 +13,7 @@ pub enum Way {
     Block,
     /// On the CPU alone, while thread blocks merge other problems.
     Cpu,
-    /// By all blocks of a GPU together, as a tree, or on the CPU with a screen on the GPU.
+    /// By all blocks of a GPU together, as a tree, or on the CPU if the GPU cannot.
     Gpu,
 }
 

@@ -4,12 +4,12 @@ use std::mem::swap;
 use std::ops::Range;
 
 use gmhclust_core::mahalanobis::packed::packed_len;
-use gmhclust_core::mahalanobis::Distance;
+use gmhclust_core::mahalanobis::{Distance, Problem};
 use gmhclust_core::Merge;
 
+use super::clusters::{padded_len, Clusters, BALL_SCALARS, COORDINATES, SCALARS};
 use crate::arguments::{arguments, named_values};
 use crate::blocks::banded_len;
-use crate::screen::{padded_len, Clusters, BALL_SCALARS, SCALARS, TILE};
 
 // As in tree_launch.cuh.
 pub const THREADS: u32 = 256;
@@ -17,7 +17,7 @@ pub const CANDIDATES: usize = 16;
 const FOUND_ROOM: usize = 512;
 const DECIDED_TOGETHER: usize = 16;
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
-const SEARCH_BYTES: usize = 18_432;
+
 const SUMS_BYTES: usize = 6_144;
 const RING: usize = 16_384;
 const SKIPPED: usize = 32;
@@ -27,7 +27,6 @@ const MAX_REGIONS: usize = 1024;
 
 /// Number of positions in a ball: one for each thread of a warp.
 pub const BALL: usize = 32;
-pub const POINTS_A_WARP: u32 = 8;
 const SEQUENCER_TOGETHER: usize = 8;
 /// Index of the third moments in the spread of a shape, as in enum Spread.
 const THIRD_MOMENTS: usize = 3;
@@ -39,15 +38,15 @@ const _: () = assert!(MOST_CLUSTERS <= MAX_REGIONS * BALL * BALL);
 /// Number of values of a recent cluster's row beside its coordinates, with one to make it odd.
 const RECENT_SCALARS: usize = 3;
 
-/// Number of words of a query before the coordinates of its mean, as in screen_launch.cuh.
-const COORDINATES: usize = SCALARS + 5;
-
-/// The sizes of a module's lists, which depend on the number of columns that it keeps in registers.
+/// The sizes of a module's lists, which depend on its largest number of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ListSizes {
     jobs: usize,
     recent: usize,
     sequencer_bytes: usize,
+    points_a_warp: usize,
+    search_bytes: usize,
+    block_together: usize,
 }
 
 /// Largest number of columns that are few: there, the lists are shorter, and sums over many members
@@ -57,14 +56,33 @@ const OF_FEW_COLUMNS: ListSizes = ListSizes {
     jobs: 128,
     recent: 64,
     sequencer_bytes: 37_248,
+    points_a_warp: 8,
+    search_bytes: 18_432,
+    block_together: DECIDED_TOGETHER,
 };
 const OF_MANY_COLUMNS: ListSizes = ListSizes {
     jobs: 256,
     recent: 128,
     sequencer_bytes: 65_920,
+    ..OF_FEW_COLUMNS
+};
+/// Largest number of columns whose coordinates are kept in registers. With more, the factor in
+/// double precision on which a block works is in device memory.
+pub const MOST_IN_REGISTERS: usize = 64;
+const OF_WIDE_TREES: ListSizes = ListSizes {
+    points_a_warp: 4,
+    search_bytes: 22_544,
+    block_together: 6,
+    ..OF_FEW_COLUMNS
 };
 /// Number of clusters for each job at a time between these limits.
 const CLUSTERS_A_JOB: usize = 256;
+/// Number of jobs at a time in wide trees.
+const JOBS_OF_WIDE_TREES: usize = 32;
+/// Largest number of pairs at the front of the queue whose unions are prepared. Only the time
+/// depends on it.
+const PAIRS: u32 = 32;
+const PAIRS_OF_WIDE_TREES: u32 = 8;
 /// Largest number of jobs at a time.
 pub const JOBS: usize = OF_MANY_COLUMNS.jobs;
 
@@ -249,6 +267,7 @@ named_values! {
         jobs,
         shared_work,
         sums,
+        block_factors,
         queries,
         found,
         posted,
@@ -267,11 +286,17 @@ named_values! {
 pub struct TreeLayout {
     pub arrays: TreeArrays<Range<usize>>,
     /// The ranges of the rows and of the whitening factors in single precision.
-    pub screen: [Range<usize>; 2],
-    /// The range of the table with the address of the factors, which the kernels look up.
-    pub slabs: Range<usize>,
+    pub clusters: [Range<usize>; 2],
     pub bytes: usize,
 }
+
+/// Largest number of blocks that make the merges of a tree, which the ring of their posts limits.
+pub const MOST_BLOCKS: usize = 168;
+/// Number of blocks, for each block of the merging kernel, that search at the start. Only the time
+/// depends on it.
+pub const SEARCHES: usize = 4;
+/// Largest number of blocks of a launch that work on factors.
+const MOST_LAUNCHED: usize = SEARCHES * MOST_BLOCKS;
 
 /// Alignment of every array, in bytes.
 const ALIGNMENT: usize = 256;
@@ -280,10 +305,10 @@ const ALIGNMENT: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub struct TreeSizes {
     pub dimensions: usize,
-    /// Number of dimensions that the kernels keep in registers.
-    pub in_registers: usize,
+    /// Largest number of columns of the module.
+    pub most_columns: usize,
     pub clusters: usize,
-    /// Number of positions: a multiple of [`TILE`].
+    /// Number of positions: a multiple of [`THREADS`].
     pub capacity: usize,
     /// Largest number of shapes at a time; 0 if no cluster can have a shape.
     pub shapes: usize,
@@ -303,9 +328,31 @@ const MANY_MEMBERS: usize = 1 << 28;
 pub const MOST_OBSERVATIONS: usize = 1 << 27;
 
 impl TreeSizes {
+    /// The sizes for a problem of which `shaped` clusters have a shape, with the module for up to
+    /// `most_columns` columns.
+    pub fn new(problem: &Problem, most_columns: usize, shaped: usize) -> Self {
+        let clusters = problem.clusters();
+        Self {
+            dimensions: problem.x.ncols(),
+            most_columns,
+            clusters,
+            capacity: Self::capacity_for(clusters),
+            shapes: if problem.has_shapes() {
+                shaped + (clusters - shaped) / 2 + JOBS + 1
+            } else {
+                0
+            },
+            distance: problem.options.distance,
+            observations: match problem.options.distance {
+                Distance::Centroid => 0,
+                Distance::FullMahalanobis => problem.members.len(),
+            },
+        }
+    }
+
     /// Number of positions for this number of clusters.
     pub fn capacity_for(clusters: usize) -> usize {
-        clusters.next_multiple_of(TILE)
+        clusters.next_multiple_of(THREADS as usize)
     }
 
     /// Bytes of each array.
@@ -369,6 +416,11 @@ impl TreeSizes {
             // One for each job, and one for the sequencer.
             shared_work: (JOBS + 1) * size_of::<SharedWork>(),
             sums: 8 * (JOBS + 1) * JOB_SUMS,
+            block_factors: if self.is_wide() {
+                8 * MOST_LAUNCHED * banded_len(p)
+            } else {
+                0
+            },
             queries: 4 * JOBS * self.query_words(),
             found: 8 * JOBS * FOUND_ROOM,
             posted: 8 * RING,
@@ -390,12 +442,10 @@ impl TreeSizes {
             start..end
         };
         let arrays = self.bytes().map(&mut place);
-        let screen = self.screen_bytes().map(|bytes| place(&bytes));
-        let slabs = place(&8);
+        let clusters = self.clusters_bytes().map(|bytes| place(&bytes));
         TreeLayout {
             arrays,
-            screen,
-            slabs,
+            clusters,
             bytes: end,
         }
     }
@@ -418,12 +468,12 @@ impl TreeSizes {
 
     /// Number of words of a query and its factor.
     pub fn query_words(&self) -> usize {
-        let query = (COORDINATES + self.in_registers).next_multiple_of(4);
+        let query = (COORDINATES + self.most_columns).next_multiple_of(4);
         (query + padded_len(self.dimensions)).next_multiple_of(4)
     }
 
     /// Bytes of the rows, and of the whitening factors in single precision.
-    pub fn screen_bytes(&self) -> [usize; 2] {
+    pub fn clusters_bytes(&self) -> [usize; 2] {
         [
             self.rows_bytes(),
             4 * self.shapes * packed_len(self.dimensions),
@@ -436,28 +486,52 @@ impl TreeSizes {
 
     /// Bytes of shared memory of a block that does jobs.
     pub fn job_bytes(&self) -> usize {
-        SEARCH_BYTES + 4 * self.query_words() + self.workspace_bytes()
+        self.lists().search_bytes + 4 * self.query_words() + self.workspace_bytes()
     }
 
     /// Number of jobs at a time. The time of a tree depends on it, not its merges: with too many,
     /// the device prepares unions that are never merged; with too few, blocks wait. On an H200, 128
     /// were 1.6 and 1.4 times as fast as 256 with full distances (30,000 x 41, 60,000 x 37), and
     /// 1.1 times with centroid distances for 30,000 x 50; 256 were 1.1 times as fast for 60,000 x
-    /// 37.
+    /// 37. In wide trees, 32 with 8 pairs were 1.2 and 1.35 times as fast as 64 with 32 pairs
+    /// (30,000 x 64, 30,000 x 100).
     pub fn max_jobs(&self) -> usize {
         let most = self.lists().jobs;
         match self.distance {
+            _ if self.is_wide() => JOBS_OF_WIDE_TREES,
             Distance::FullMahalanobis => OF_FEW_COLUMNS.jobs,
             Distance::Centroid => (self.clusters / CLUSTERS_A_JOB).clamp(OF_FEW_COLUMNS.jobs, most),
         }
     }
 
+    /// Largest number of pairs whose unions are prepared at a time.
+    pub fn max_pairs(&self) -> u32 {
+        if self.is_wide() {
+            PAIRS_OF_WIDE_TREES
+        } else {
+            PAIRS
+        }
+    }
+
     fn lists(&self) -> ListSizes {
-        if self.in_registers > FEW_COLUMNS {
+        if self.is_wide() {
+            OF_WIDE_TREES
+        } else if self.most_columns > FEW_COLUMNS {
             OF_MANY_COLUMNS
         } else {
             OF_FEW_COLUMNS
         }
+    }
+
+    /// Number of points that a warp searches for at a time at the start.
+    pub fn points_a_warp(&self) -> usize {
+        self.lists().points_a_warp
+    }
+
+    /// Whether the module takes more columns than registers have room for. Then the factors on
+    /// which blocks work are in device memory.
+    fn is_wide(&self) -> bool {
+        self.most_columns > MOST_IN_REGISTERS
     }
 
     /// Bytes of shared memory of the sequencer.
@@ -484,7 +558,8 @@ impl TreeSizes {
     /// The size of struct Workspace in tree_union.cuh, in bytes.
     fn workspace_bytes(&self) -> usize {
         let p = self.dimensions;
-        8 * (banded_len(p) + 3 * p) + self.scratch_bytes(DECIDED_TOGETHER)
+        let factor = if self.is_wide() { 0 } else { banded_len(p) };
+        8 * (factor + 3 * p) + self.scratch_bytes(self.lists().block_together)
     }
 
     /// Bytes of working memory to compute the distances of `together` pairs at a time.
@@ -524,15 +599,16 @@ mod tests {
     use super::*;
     use crate::arguments::{check, constants};
 
-    /// As the help of `gpu_devices()` says: a T4 has room for 16 columns, a V100 for 52.
+    /// As the help of `gpu_devices()` says: a T4 has room for 39 columns, a V100 for 135, an
+    /// A100 for all.
     #[test]
     fn blocks_of_small_gpus_have_room() {
         // More than the kernel's own variables: Entries and Shared.
-        const FIXED: usize = 13 << 10;
-        let needed = |p: usize, in_registers: usize| {
+        const FIXED: usize = 14 << 10;
+        let needed = |p: usize, most_columns: usize| {
             let sizes = TreeSizes {
                 dimensions: p,
-                in_registers,
+                most_columns,
                 clusters: 1000,
                 capacity: TreeSizes::capacity_for(1000),
                 shapes: 1000,
@@ -542,9 +618,11 @@ mod tests {
             let sequencer = sizes.sequencer_bytes(Placement::RecentRowsApart);
             FIXED + sequencer.max(sizes.job_bytes())
         };
-        let (few, many) = (needed(FEW_COLUMNS, FEW_COLUMNS), needed(52, 52));
-        assert!(few <= 64 << 10, "{few}");
-        assert!(64 << 10 < many && many <= 96 << 10, "{many}");
+        let fits = |p, most_columns, kilobytes: usize| needed(p, most_columns) <= kilobytes << 10;
+        assert!(fits(FEW_COLUMNS, FEW_COLUMNS, 64) && !fits(FEW_COLUMNS + 1, 52, 64));
+        assert!(fits(39, 208, 64) && !fits(40, 208, 64));
+        assert!(fits(52, 52, 96) && fits(135, 208, 96) && !fits(136, 208, 96));
+        assert!(fits(208, 208, 163));
     }
 
     #[test]
@@ -559,9 +637,7 @@ mod tests {
             LEAF,
             MAX_LEAVES,
             MAX_REGIONS,
-            SEARCH_BYTES,
             SUMS_BYTES,
-            POINTS_A_WARP,
             DECIDED_TOGETHER,
             SEQUENCER_TOGETHER,
             JOB_SUMS,
@@ -604,11 +680,19 @@ mod tests {
         );
         let few = format!("DIMENSIONS={FEW_COLUMNS}");
         let many = format!("DIMENSIONS={}", FEW_COLUMNS + 1);
-        for (dimensions, lists) in [(few, OF_FEW_COLUMNS), (many, OF_MANY_COLUMNS)] {
+        let wide = format!("DIMENSIONS={}", MOST_IN_REGISTERS + 1);
+        for (dimensions, lists) in [
+            (few, OF_FEW_COLUMNS),
+            (many, OF_MANY_COLUMNS),
+            (wide, OF_WIDE_TREES),
+        ] {
             let sizes = [
                 ("JOBS", lists.jobs as u64),
                 ("RECENT", lists.recent as u64),
                 ("SEQUENCER_BYTES", lists.sequencer_bytes as u64),
+                ("POINTS_A_WARP", lists.points_a_warp as u64),
+                ("SEARCH_BYTES", lists.search_bytes as u64),
+                ("BLOCK_TOGETHER", lists.block_together as u64),
             ];
             check("tree_launch.cuh", &[&dimensions], &[], &sizes);
         }

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Distance, Options, Problem, Subthreshold};
-use gmhclust_core::testing::{draw, Random, DATA};
+use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
 use super::arrays::{control, to_merges, Placement, Status, Tree};
+use super::clusters::Clusters;
 use super::start::Start;
 use super::testing::{assert_grown, prepare_launch, Trees};
 use crate::host::{function, library};
-use crate::screen::Clusters;
 
 /// A buffer of bytes that is aligned for all types.
 type Buffer = Vec<u64>;
@@ -34,10 +34,9 @@ fn bytes(buffer: &Buffer) -> &[u8] {
     cast_slice(buffer)
 }
 
-/// The merges of a problem by the kernels that keep `in_registers` columns in registers; `None` if
-/// they give up.
+/// The merges of a problem by the kernels for up to `most_columns` columns; `None` if they give up.
 fn host_grow(
-    (in_registers, host): &(usize, Library),
+    (most_columns, host): &(usize, Library),
     problem: &Problem,
     milliseconds: u32,
     placement: Placement,
@@ -46,23 +45,27 @@ fn host_grow(
     gathered: &AtomicUsize,
 ) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
-    let start = Start::new(problem, &bounding_box, *in_registers, &Monitor::default()).unwrap();
+    let start = Start::new(problem, &bounding_box, *most_columns, &Monitor::default()).unwrap();
     let sizes = start.sizes;
     let n = sizes.clusters;
     let arrays = sizes.bytes().map(|&bytes| RefCell::new(filled(bytes)));
-    let screen = sizes.screen_bytes().map(filled).map(RefCell::new);
+    let rows_and_factors = sizes.clusters_bytes().map(filled).map(RefCell::new);
     let mut watch = [0u32; 2];
     arrays.members.borrow_mut().fill(0);
-    start.copy(&arrays, &screen, put).unwrap();
-    let (mut arrays, screen) = (arrays.map(RefCell::take), screen.map(RefCell::into_inner));
-    let slabs = [screen[1].as_ptr() as u64];
+    start.copy(&arrays, &rows_and_factors, put).unwrap();
+    let mut arrays = arrays.map(RefCell::take);
+    let rows_and_factors = rows_and_factors.map(RefCell::into_inner);
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = milliseconds;
     // Little room, so that it is soon used up.
     tree.member_room = tree.member_room.min(5 * sizes.observations as u32);
     tree.placement = placement as u32;
-    let mut clusters = start.clusters(screen[0].as_ptr() as u64, slabs.as_ptr() as u64);
+    let mut clusters = start.clusters(
+        rows_and_factors
+            .each_ref()
+            .map(|array| array.as_ptr() as u64),
+    );
     type Function = unsafe extern "C" fn(*const Tree, *const Clusters, u32, bool, u32, u32);
     // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
     let run = |tree: &Tree, clusters: &Clusters, what: u32, used: u32, left: u32| unsafe {
@@ -87,7 +90,7 @@ fn host_grow(
         // and has more time.
         if state[control::MERGES] > merges {
             merges = state[control::MERGES];
-            tree.use_usual_pace();
+            tree.use_usual_pace(&sizes);
             tree.milliseconds = milliseconds;
         } else {
             tree.milliseconds = tree.milliseconds.saturating_mul(2);
@@ -127,9 +130,9 @@ const CASES: usize = 32;
 
 #[test]
 fn the_tree_of_the_kernels_is_that_of_the_cpu() {
-    let families = [16, 52].map(|in_registers| {
-        let definition = format!("DIMENSIONS={in_registers}");
-        (in_registers, library("tree.cpp", &[&definition]))
+    let families = [16, 52, 208].map(|most_columns| {
+        let definition = format!("DIMENSIONS={most_columns}");
+        (most_columns, library("tree.cpp", &[&definition]))
     });
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random::of(77);
@@ -137,8 +140,15 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     let gathered = AtomicUsize::new(0);
     for case in 0..CASES {
         let data = DATA[case % DATA.len()];
-        let p = [2, 5, 14, 1, 16, 20, 52][case % 7];
-        let family = &families[usize::from(p > families[0].0)];
+        let p = [2, 5, 14, 1, 16, 20, 52, 53, 100][case % 9];
+        // A small GPU may use a module for more columns.
+        let fitting = || families.iter().filter(|(most, _)| p <= *most);
+        let family = if case % 5 == 4 {
+            fitting().next_back()
+        } else {
+            fitting().next()
+        };
+        let family = family.unwrap();
         let n = 2 + random.below(if case % 6 == 0 { 150 } else { 50 });
         let threshold = [1.0, 4.5, p as f64 + 2.0, 30.0, 1e6][random.below(5)];
         let options = Options {
@@ -181,4 +191,30 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     }
     assert!(compactions.into_inner() > CASES);
     assert!(gathered.into_inner() > CASES);
+}
+
+/// In a wide tree, clusters that may be near are compared before all balls are looked into, when
+/// the list of them may get full. Here its room is the least that there may be.
+#[test]
+fn a_wide_tree_of_the_kernels_with_a_full_list_is_that_of_the_cpu() {
+    let definitions = ["DIMENSIONS=208", "NEAR_ROOM=512"];
+    let family = (208, library("tree.cpp", &definitions));
+    let (n, p) = (530, 27);
+    let x = draw(&mut Random::of(81), Data::Plain, n, p);
+    let options = Options {
+        threshold: 40.0,
+        subthreshold: Subthreshold::Mahal,
+        distance: Distance::Centroid,
+        normalize: false,
+        apriori_intra: true,
+    };
+    let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+    let cpu = Cpu::new(1).unwrap();
+    let expected = cpu.agglomerate(std::slice::from_ref(&problem), &Monitor::default());
+    let never = AtomicUsize::new(0);
+    let placement = Placement::AllInShared;
+    let found = host_grow(
+        &family, &problem, 1_000_000, placement, true, &never, &never,
+    );
+    assert_eq!(found.as_ref(), Some(&expected.unwrap()[0]));
 }

@@ -15,37 +15,34 @@ use gmhclust_core::Merge;
 
 use super::arrays::{
     control, to_merges, Placement, Status, Tree, TreeArrays, TreeLayout, TreeSizes, FEW_COLUMNS,
-    MOST_CLUSTERS, MOST_OBSERVATIONS, POINTS_A_WARP, THREADS,
+    MOST_BLOCKS, MOST_CLUSTERS, MOST_OBSERVATIONS, SEARCHES, THREADS,
 };
+use super::clusters::Clusters;
 use super::start::Start;
 use crate::device::{Device, DriverResult};
+use crate::distances::check_memory;
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
-use crate::screen::Clusters;
 
-/// The modules, each with the largest number of columns that its kernels keep in registers.
-const FAMILIES: [(usize, &Kernels); 2] =
-    [(FEW_COLUMNS, &kernels::TREE_16), (52, &kernels::TREE_52)];
+/// The modules, each with its largest number of columns.
+const FAMILIES: [(usize, &Kernels); 3] = [
+    (FEW_COLUMNS, &kernels::TREE_16),
+    (52, &kernels::TREE_52),
+    (208, &kernels::TREE_208),
+];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
 
-/// Number of blocks, for each block of the merging kernel, that search at the start. Only the time
-/// depends on it.
-const SEARCHES: u32 = 4;
 /// Number of positions whose neighbours one launch searches for: in general, and if all clusters
-/// are points; then the number of positions of a block. If too large, an interrupt is answered
-/// late.
+/// are points. If too large, an interrupt is answered late.
 const POSITIONS: u32 = 1 << 16;
 const POINTS: u32 = 1 << 17;
-const POINTS_A_BLOCK: u32 = THREADS / 32 * POINTS_A_WARP;
 
 /// Positions are compacted once the share of active clusters has fallen to LEFT_IN_TEN in ten,
 /// unless there are at most FEW_POSITIONS positions. Only the time depends on both.
 const LEFT_IN_TEN: u32 = 7;
 const FEW_POSITIONS: u32 = 2048;
 
-/// Largest number of blocks that make the merges of a tree, which the ring of their posts limits,
-/// and the smallest number.
-const MOST_BLOCKS: u32 = 168;
+/// Smallest number of blocks that make the merges of a tree.
 const FEWEST_BLOCKS: u32 = 12;
 /// Number of clusters, or of observations with full Mahalanobis distances, for each block between
 /// these limits.
@@ -71,8 +68,8 @@ pub fn fits(problem: &Problem) -> bool {
 }
 
 /// The merges of a problem that [`fits`], in this bounding box, with at most a `share`, from 0 to
-/// 1, of the blocks that the device runs at a time. `None` if the device or its blocks have too
-/// little memory, or if single precision cannot separate the clusters.
+/// 1, of the blocks that the device runs at a time. `None` if a block has too little shared memory,
+/// or if single precision cannot separate the clusters.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
@@ -85,17 +82,26 @@ pub fn grow(
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
-    let family = FAMILIES.iter().find(|(most, _)| problem.x.ncols() <= *most);
-    let &(in_registers, module) = family.expect("the problem fits");
-    let start = Start::new(problem, bounding_box, in_registers, monitor)?;
-    let kernels = TreeKernels::fitting(device, module, &start.sizes).map_err(failed)?;
-    let Some((kernels, room)) = kernels else {
-        return Ok(None);
+    // With more columns, a module is slower, but keeps less in shared memory.
+    let mut families = FAMILIES
+        .iter()
+        .filter(|(most, _)| problem.x.ncols() <= *most);
+    let (most_columns, kernels, room) = loop {
+        let Some(&(most_columns, module)) = families.next() else {
+            return Ok(None);
+        };
+        // Shared memory does not depend on the number of shapes.
+        let sizes = TreeSizes::new(problem, most_columns, 0);
+        let fitting = TreeKernels::fitting(device, module, &sizes).map_err(failed)?;
+        if let Some((kernels, room)) = fitting {
+            break (most_columns, kernels, room);
+        }
     };
+    let start = Start::new(problem, bounding_box, most_columns, monitor)?;
     let layout = start.sizes.layout();
-    if layout.bytes > device.free_memory()? {
-        return Ok(None);
-    }
+    let (clusters, columns) = (problem.clusters(), problem.x.ncols());
+    let what = format!("a tree of {clusters} clusters in {columns} columns needs");
+    check_memory(device, &what, layout.bytes)?;
     let mut growing =
         Growing::new(device, kernels, room, problem, start, layout, share).map_err(failed)?;
     let status = growing.run(problem, monitor).map_err(failed)?;
@@ -117,7 +123,7 @@ fn blocks_for(sizes: &TreeSizes, multiprocessors: u32, share: f64) -> u32 {
         .max((sizes.clusters / CLUSTERS_A_BLOCK_AT_LEAST) as u32)
         .max(FEWEST_BLOCKS)
         .min(multiprocessors)
-        .min(MOST_BLOCKS);
+        .min(MOST_BLOCKS as u32);
     most.min(wanted.max(FEWEST_BLOCKS))
 }
 
@@ -228,18 +234,14 @@ impl Growing {
         let stream = device.context.new_stream()?;
         let sizes = start.sizes;
         // SAFETY: the kernels read only memory that `fill` below or they themselves have written.
-        let mut memory = unsafe { stream.alloc::<u8>(layout.bytes) }?;
+        let memory = unsafe { stream.alloc::<u8>(layout.bytes) }?;
         let address = memory.device_ptr(&stream).0;
         let at = |range: &Range<usize>| address + range.start as u64;
-        let [rows, factors] = layout.screen.each_ref().map(at);
-        let slabs = at(&layout.slabs);
-        let mut place = memory.slice_mut(layout.slabs.clone());
-        stream.memcpy_htod(&factors.to_ne_bytes(), &mut place)?;
         let watch = MappedWords::new(&device.context, 2)?;
         let addresses = layout.arrays.map(at);
         let mut tree = start.tree(problem, addresses, watch.as_ptr() as u64);
         tree.placement = room.placement as u32;
-        let clusters = start.clusters(rows, slabs);
+        let clusters = start.clusters(layout.clusters.each_ref().map(at));
         Ok(Self {
             blocks: blocks_for(&sizes, device.multiprocessors()?, share),
             kernels,
@@ -330,7 +332,8 @@ impl Growing {
         self.enclose()?;
         let launch = |first: u32, end: u32| {
             if points {
-                let blocks = (end - first).div_ceil(POINTS_A_BLOCK);
+                let points = THREADS / 32 * self.start.sizes.points_a_warp() as u32;
+                let blocks = (end - first).div_ceil(points);
                 // SAFETY: as in `launch`.
                 unsafe {
                     self.stream
@@ -342,7 +345,7 @@ impl Growing {
                         .launch(Self::config(blocks, 0))?;
                 }
             }
-            let config = Self::config(SEARCHES * self.blocks, self.start.sizes.job_bytes());
+            let config = Self::config(SEARCHES as u32 * self.blocks, self.start.sizes.job_bytes());
             // SAFETY: as in `launch`.
             unsafe {
                 self.stream
@@ -396,7 +399,7 @@ impl Growing {
         for range in cleared {
             clear(stream, memory, range)?;
         }
-        start.copy(arrays, &layout.screen, |range, bytes| {
+        start.copy(arrays, &layout.clusters, |range, bytes| {
             put(stream, memory, range, bytes)
         })?;
         // The host's copies must outlive the copying.
@@ -425,7 +428,7 @@ impl Growing {
             report(u64::from(state[control::MERGES]));
             if state[control::MERGES] > merges {
                 (merges, since) = (state[control::MERGES], Instant::now());
-                self.tree.use_usual_pace();
+                self.tree.use_usual_pace(&self.start.sizes);
             } else {
                 // The next union takes longer than a launch, or needs all the room: the next launch
                 // prepares only this union, and has more time.
@@ -514,7 +517,7 @@ impl Growing {
             self.stream
                 .launch_builder(&self.kernels.gather_members)
                 .arg(&self.tree)
-                .launch(Self::config(SEARCHES * self.blocks, 0))?;
+                .launch(Self::config(SEARCHES as u32 * self.blocks, 0))?;
         }
         let TreeArrays {
             members,
@@ -530,7 +533,10 @@ impl Growing {
     /// Recomputes the shapes of all clusters, since all are full-size, and searches from scratch.
     fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
-        let config = Self::config(SEARCHES * self.blocks, self.start.sizes.reshape_bytes());
+        let config = Self::config(
+            SEARCHES as u32 * self.blocks,
+            self.start.sizes.reshape_bytes(),
+        );
         self.launch(&self.kernels.reshape_all, config)?;
         self.search(false, monitor)
     }

@@ -1,6 +1,7 @@
 //! Makes all merges of a large problem on a CUDA device. kernels/tree.cu describes the algorithm.
 
 mod arrays;
+mod clusters;
 #[cfg(test)]
 mod host;
 mod launch;
@@ -12,5 +13,5 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use arrays::FEW_COLUMNS;
+pub use arrays::{FEW_COLUMNS, MOST_CLUSTERS};
 pub use launch::{fits, grow, MOST_COLUMNS};

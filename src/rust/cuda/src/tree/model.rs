@@ -15,10 +15,10 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
 use super::arrays::{control, to_merges, Placement, Status, Tree, TreeLayout};
+use super::clusters::Clusters;
 use super::start::Start;
 use super::testing::{assert_grown, prepare_launch, Trees};
 use crate::host::{function, library_with_memory};
-use crate::screen::Clusters;
 
 /// What a launch did, as in kernels/host/memory.hpp.
 #[repr(C)]
@@ -74,10 +74,7 @@ impl<'a> Arena<'a> {
         // Kernels must write before they read: the initial values are meaningless.
         arena.all().fill(u64::MAX - 0xffff_0000_ffff);
         let TreeLayout {
-            arrays,
-            screen,
-            slabs,
-            ..
+            arrays, clusters, ..
         } = arena.layout.clone();
         arena.bytes_mut(&arrays.members).fill(0);
         let to = RefCell::new(&mut arena);
@@ -86,11 +83,7 @@ impl<'a> Arena<'a> {
             to.borrow_mut().bytes_mut(&range).copy_from_slice(content);
             Ok(())
         };
-        start.copy(&arrays, &screen, put).unwrap();
-        let factors = arena.address(&screen[1]);
-        arena
-            .bytes_mut(&slabs)
-            .copy_from_slice(&factors.to_ne_bytes());
+        start.copy(&arrays, &clusters, put).unwrap();
         arena
     }
 
@@ -167,8 +160,8 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
     tree.member_room = tree.member_room.min(8 * sizes.observations as u32);
     tree.placement = way.placement as u32;
     tree.max_jobs = way.max_jobs;
-    let [rows, _] = &layout.screen;
-    let mut clusters = start.clusters(arena.address(rows), arena.address(&layout.slabs));
+    let addresses = layout.clusters.each_ref().map(|range| arena.address(range));
+    let mut clusters = start.clusters(addresses);
     // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
     let run = |tree: &Tree, clusters: &Clusters, what: u32, used: u32, left: u32| unsafe {
         function::<HostTree>(host, "host_tree")(tree, clusters, what, false, used, left);

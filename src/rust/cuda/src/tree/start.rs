@@ -11,18 +11,15 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
-use super::arrays::{control, Placement, Tree, TreeArrays, TreeSizes, BALL, JOBS};
+use super::arrays::{control, Placement, Tree, TreeArrays, TreeSizes, BALL};
+use super::clusters::{self, by_columns, Scalars, LOW, SCALARS};
 use crate::blocks::to_bands;
-use crate::screen::{self, Scalars, LOW, SCALARS};
 
 /// No shape or cluster, as in base.cuh.
 const NONE: u32 = u32::MAX;
 /// Flag in the number of a shape that is the identity, as in mahalanobis.cuh.
 const IDENTITY: u32 = 1 << 31;
 
-/// Largest number of pairs at the front of the queue whose unions are prepared. Only the time
-/// depends on it.
-const BATCH: u32 = 32;
 /// Approximate duration of a launch, in milliseconds. If too long, a device that also draws a
 /// desktop kills the kernel after some seconds.
 const MILLISECONDS: u32 = 250;
@@ -56,10 +53,10 @@ pub struct Start {
     member_numbers: Vec<u32>,
     member_starts: Vec<u32>,
     spreads: Vec<f64>,
-    /// The coordinates and scalars of all positions, and in `screen_factors` the packed factors,
+    /// The coordinates and scalars of all positions, and in `single_factors` the packed factors,
     /// column by column.
     rows: Vec<f32>,
-    screen_factors: Vec<f32>,
+    single_factors: Vec<f32>,
     control: [u32; control::CONTROL_WORDS],
     unit: f64,
     diagonal: f64,
@@ -68,22 +65,22 @@ pub struct Start {
 
 impl Tree {
     /// Sets the usual duration of a launch, and the usual number of pairs that it prepares.
-    pub fn use_usual_pace(&mut self) {
+    pub fn use_usual_pace(&mut self, sizes: &TreeSizes) {
         self.milliseconds = MILLISECONDS;
-        self.batch = BATCH;
+        self.batch = sizes.max_pairs();
     }
 }
 
 impl Start {
-    /// The state for a problem in this bounding box, with kernels that keep `in_registers` columns
-    /// in registers.
+    /// The state for a problem in this bounding box, with the module for up to `most_columns`
+    /// columns.
     ///
     /// # Errors
     /// As [`Clusters::new`].
     pub fn new(
         problem: &Problem,
         bounding_box: &BoundingBox,
-        in_registers: usize,
+        most_columns: usize,
         monitor: &Monitor,
     ) -> gmhclust_core::error::Result<Self> {
         let (n, p) = (problem.clusters(), problem.x.ncols());
@@ -103,22 +100,7 @@ impl Start {
         let with_scatter = (0..n as u32).filter(|&slot| clusters.scatter(slot).is_some());
         let with_scatter: Vec<u32> = with_scatter.collect();
         let shaped = with_scatter.len();
-        let sizes = TreeSizes {
-            distance: problem.options.distance,
-            observations: match problem.options.distance {
-                Distance::Centroid => 0,
-                Distance::FullMahalanobis => problem.members.len(),
-            },
-            dimensions: p,
-            in_registers,
-            clusters: n,
-            capacity: TreeSizes::capacity_for(n),
-            shapes: if problem.has_shapes() {
-                shaped + (n - shaped) / 2 + JOBS + 1
-            } else {
-                0
-            },
-        };
+        let sizes = TreeSizes::new(problem, most_columns, shaped);
         let mut start = Self {
             sizes,
             center: frame.center().to_vec(),
@@ -133,7 +115,7 @@ impl Start {
             member_starts: Vec::new(),
             spreads: Vec::new(),
             rows: Vec::new(),
-            screen_factors: Vec::new(),
+            single_factors: Vec::new(),
             control: [0; control::CONTROL_WORDS],
             unit: frame.unit(),
             diagonal: bounding_box.diagonal(),
@@ -230,7 +212,7 @@ impl Start {
                         part.rows[index(position, k)] = *value;
                     }
                     if shape != NONE {
-                        part.factors.push((shape, view.columns().to_vec()));
+                        part.factors.push((shape, by_columns(&view.whitening, p)));
                     }
                 }
                 part
@@ -247,9 +229,9 @@ impl Start {
         }
         let packed = packed_len(p);
         let shaped = self.control[control::SHAPES_USED] as usize;
-        self.screen_factors = vec![0.0; shaped * packed];
+        self.single_factors = vec![0.0; shaped * packed];
         for (shape, factor) in parts.iter().flat_map(|part| &part.factors) {
-            self.screen_factors[*shape as usize * packed..][..packed].copy_from_slice(factor);
+            self.single_factors[*shape as usize * packed..][..packed].copy_from_slice(factor);
         }
     }
 
@@ -285,7 +267,7 @@ impl Start {
             (&arrays.control, cast_slice(&self.control)),
             (&arrays.radius_factor, cast_slice(&radius_factor)),
             (rows, cast_slice(&self.rows)),
-            (factors, cast_slice(&self.screen_factors)),
+            (factors, cast_slice(&self.single_factors)),
         ];
         for (array, bytes) in contents {
             put(array, bytes)?;
@@ -293,18 +275,14 @@ impl Start {
         Ok(())
     }
 
-    /// The kernels' second argument: the address of the rows, and of the table of the factors'
-    /// addresses.
-    pub fn clusters(&self, rows: u64, slabs: u64) -> screen::Clusters {
-        screen::Clusters {
+    /// The kernels' second argument, with the addresses of the rows and of the factors in single
+    /// precision.
+    pub fn clusters(&self, [rows, factors]: [u64; 2]) -> clusters::Clusters {
+        clusters::Clusters {
             rows,
-            slabs,
-            capacity: self.sizes.capacity as u32,
-            slab_shapes: u32::MAX,
+            factors,
             dimensions: self.sizes.dimensions as u32,
             member_distances: u32::from(self.sizes.distance == Distance::FullMahalanobis),
-            balls: 0,
-            tiles: 0,
         }
     }
 
@@ -337,7 +315,7 @@ impl Start {
             progress: watch,
             stop: watch + 4,
         };
-        tree.use_usual_pace();
+        tree.use_usual_pace(&self.sizes);
         tree
     }
 }

@@ -9,7 +9,7 @@ use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem};
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
 
 use super::arrays::{control, Status, Tree};
-use crate::screen::Clusters;
+use super::clusters::Clusters;
 
 type Grow<'a> =
     dyn Fn(&Problem, &BoundingBox, &Monitor) -> Result<Option<Vec<Merge>>> + Send + Sync + 'a;

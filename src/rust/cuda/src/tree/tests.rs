@@ -14,20 +14,20 @@ use gmhclust_core::{Cpu, Merge, Monitor, Observations};
 use ndarray::Array2;
 
 use super::testing::{assert_grown, Trees};
-use super::{fits, grow, FEW_COLUMNS, MOST_COLUMNS};
+use super::{fits, grow, MOST_COLUMNS};
 use crate::device::Device;
 
 /// Numbers of dimensions. The lengths of this array and of `DATA` are coprime.
-const DIMENSIONS: [usize; 11] = [1, 2, 5, 13, 14, 16, 17, 32, 40, 43, 52];
+const DIMENSIONS: [usize; 13] = [1, 2, 5, 14, 16, 17, 32, 40, 43, 52, 53, 100, 208];
 
-/// Largest number of columns for which the first GPU makes trees. Less shared memory than this is
-/// enough for few columns only.
+/// Largest number of columns for which the first GPU makes trees, as the help of `gpu_devices()`
+/// says.
 fn most_columns() -> usize {
     let (_, shared_memory) = Device::shared(0).unwrap().abilities().unwrap();
-    if shared_memory < 96 << 10 {
-        FEW_COLUMNS
-    } else {
-        MOST_COLUMNS
+    match shared_memory >> 10 {
+        0..96 => 39,
+        96..160 => 135,
+        _ => MOST_COLUMNS,
     }
 }
 
@@ -94,9 +94,11 @@ fn compare_random(seed: u64, rounds: usize, largest: usize, share: f64) {
     for round in 0..rounds {
         let data = DATA[round % DATA.len()];
         let p = DIMENSIONS[round % DIMENSIONS.len()].min(most_columns());
-        // Ties at 0 that result from rounding have to be searched for, which takes O(n³) time.
+        // Ties at 0 that result from rounding have to be searched for, which takes O(n³) time. The
+        // CPU takes long in many columns.
         let most = match data {
             Data::Minute => largest.min(400),
+            _ if p > 52 => largest.min(800),
             _ => largest,
         };
         let n = 2 + random.below(most - 1);
@@ -132,20 +134,22 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
     let trees = trees_of_gpu(1.0);
     let mut random = Random(73);
     for distance in [Distance::Centroid, Distance::FullMahalanobis] {
-        for (data, p, threshold, subthreshold) in [
-            (Data::Mixture, 5, 30.0, Subthreshold::Mahal),
+        for (data, n, p, threshold, subthreshold) in [
+            (Data::Mixture, 300, 5, 30.0, Subthreshold::Mahal),
             // All clusters are full-size before the last merge.
-            (Data::Plain, 14, 3.0, Subthreshold::Euclid),
-            (Data::Counts, 14, 90.0, Subthreshold::Mahal0),
-            (Data::HeavyTails, 5, 1.0, Subthreshold::EuclidMahal),
+            (Data::Plain, 300, 14, 3.0, Subthreshold::Euclid),
+            (Data::Counts, 300, 14, 90.0, Subthreshold::Mahal0),
+            (Data::HeavyTails, 300, 5, 1.0, Subthreshold::EuclidMahal),
+            (Data::Plain, 100, 53, 20.0, Subthreshold::Mahal),
         ] {
+            let p = p.min(most_columns());
             let options = options_of(distance, threshold, subthreshold);
-            let x = draw(&mut random, data, 300, p);
-            let case = format!("{data:?}, 300 × {p}, {options:?}");
+            let x = draw(&mut random, data, n, p);
+            let case = format!("{data:?}, {n} × {p}, {options:?}");
             compare(&trees, &x, None, &options, &case);
         }
     }
-    assert_eq!(trees.counts(), (8, 8));
+    assert_eq!(trees.counts(), (10, 10));
 }
 
 /// More pairs have the least distance than the queue has room for, or examines at a time.

@@ -1,0 +1,256 @@
+// The bounds of clusters and balls by warps. In a wide tree, whose coordinates registers have no
+// room for, the threads of a warp share some clusters, or balls, at a time. Else, each thread has
+// one.
+
+#pragma once
+
+#include "bounds.cuh"
+#include "tree_union.cuh"
+
+#if IS_WIDE
+// Clusters that a warp compares with a query at a time.
+#define AT_ONCE 4
+// Balls that a warp compares with a query at a time, and threads that share the coordinates of
+// each.
+#define BALLS_AT_ONCE 4
+#define SHARING (WARP / BALLS_AT_ONCE)
+
+// Where a warp has the differences of so many clusters from the query: coordinate after coordinate.
+// Distances, which need the same memory, are computed later.
+__device__ __forceinline__ float4 *differences_of_warp(float *query, uint p) {
+  static_assert(AT_ONCE == 4, "a component for each");
+  static_assert(WARPS * sizeof(float4) <= BLOCK_TOGETHER * 3 * sizeof(double), "scratch has room");
+  double *scratch = (double *)query + query_doubles(p) + 3 * p;
+  return (float4 *)(((size_t)scratch + 15) / 16 * 16) + threadIdx.x / WARP * p;
+}
+
+// Of the sums of four numbers over a warp, that of number lane % AT_ONCE.
+__device__ __forceinline__ float sum_of_one(float4 each) {
+  uint lane = threadIdx.x % WARP;
+  bool is_odd = lane & 1, is_second = lane & 2;
+  float first = __shfl_xor_sync(WHOLE_WARP, is_odd ? each.x : each.y, 1),
+        second = __shfl_xor_sync(WHOLE_WARP, is_odd ? each.z : each.w, 1);
+  first += is_odd ? each.y : each.x;
+  second += is_odd ? each.w : each.z;
+  float sum = __shfl_xor_sync(WHOLE_WARP, is_second ? first : second, 2);
+  sum += is_second ? second : first;
+  for (int step = AT_ONCE; step < WARP; step *= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
+  return sum;
+}
+
+__device__ __forceinline__ void add_product(float4 &sum, float factor, const float4 &values) {
+  sum.x = fmaf(factor, values.x, sum.x);
+  sum.y = fmaf(factor, values.y, sum.y);
+  sum.z = fmaf(factor, values.z, sum.z);
+  sum.w = fmaf(factor, values.w, sum.w);
+}
+
+// Of WARP rows of W d from row `top` on, the sum of squares for the difference of number lane %
+// AT_ONCE. W is packed as clusters' factors are. A thread has a row.
+__device__ __forceinline__ float square_of_rows(uint p, uint top, const float4 *differences,
+                                                const float *factor) {
+  uint lane = threadIdx.x % WARP, i = min(top + lane, p - 1), end = min(top + WARP, p);
+  const float *element = factor + i;
+  float4 row = {};
+#pragma unroll 8
+  for (uint j = 0; j < top; j++) {
+    add_product(row, *element, differences[j]);
+    element += p - 1 - j;
+  }
+#pragma unroll 8
+  for (uint j = top; j < end; j++) {
+    add_product(row, j <= i ? *element : 0, differences[j]);
+    element += p - 1 - j;
+  }
+  if (top + lane >= p) row = {};
+  return sum_of_one({row.x * row.x, row.y * row.y, row.z * row.z, row.w * row.w});
+}
+
+// ||W d||² for one of a warp's differences, which starts at `difference`, and a cluster's factor W;
+// or less, where that is enough already.
+__device__ __forceinline__ float square_by(uint p, const float *difference, const float *factor,
+                                           float enough) {
+  uint lane = threadIdx.x % WARP;
+  float sum = 0;
+  for (uint top = 0; top < p; top += WARP) {
+    uint i = top + lane;
+    float row = 0;
+    for (uint left = 0; left <= top; left += WARP) {
+      // All are read before the first is used.
+      float w[WARP];
+#pragma unroll
+      for (uint c = 0; c < WARP; c++) {
+        uint j = left + c;
+        w[c] = j <= i && i < p ? factor[element(p, i, j)] : 0;
+      }
+#pragma unroll
+      for (uint c = 0; c < WARP; c++)
+        row = fmaf(w[c], difference[AT_ONCE * min(left + c, p - 1)], row);
+    }
+    float square = row * row;
+    for (int step = WARP / 2; step > 0; step /= 2)
+      square += __shfl_xor_sync(WHOLE_WARP, square, step);
+    sum += square;
+    if (sum > enough) break;
+  }
+  return sum;
+}
+
+// Whether a ball, whose numbers are `stride` apart, can hold a cluster whose bound is below the
+// limit; by a warp, whose threads have the ball of their number modulo BALLS_AT_ONCE. Those for
+// which there is none are not `there`.
+__device__ __forceinline__ bool shared_ball_can_compete(uint p, const float *ball, size_t stride,
+                                                        bool there, const float *query, float limit,
+                                                        const Margins &margins) {
+  const float *mean = query + COORDINATES;
+  float square = 0;
+  if (there) {
+#pragma unroll 16
+    for (uint k = threadIdx.x % WARP / BALLS_AT_ONCE; k < p; k += SHARING) {
+      float d = mean[k] - ball[k * stride];
+      square = fmaf(d, d, square);
+    }
+  }
+  for (int step = BALLS_AT_ONCE; step < WARP; step *= 2)
+    square += __shfl_xor_sync(WHOLE_WARP, square, step);
+  if (!there) return false;
+  float error = ball[(p + RADIUS) * stride] + query[ERROR];
+  return ball_competes(square, error, query[LOW] + ball[(p + BALL_LOW) * stride], limit, margins);
+}
+
+// The lengths of a warp's differences, whitened by the factor of the cluster that they come from;
+// or less, where that is enough already.
+struct Norms {
+  uint p;
+  const float4 *differences;
+  __device__ __forceinline__ float operator()(uint lane, const float *factor, float enough) const {
+    return __fsqrt_rn(square_by(p, (const float *)differences + lane, factor, enough));
+  }
+};
+#else
+// The coordinates of a cluster or of a ball's centre, in a thread's registers. The means that they
+// are compared with are filled up with zeros.
+struct Point {
+  float x[DIMENSIONS];
+  // The coordinates lie `stride` apart. All are read together: none waits for another one.
+  __device__ Point(uint p, const float *first, size_t stride) {
+#pragma unroll
+    for (int k = 0; k < DIMENSIONS; k++) x[k] = k < p ? first[k * stride] : 0;
+  }
+  __device__ Point(const Clusters &clusters, uint position)
+      : Point(clusters.dimensions, row_at(clusters, position), ROW_STRIDE) {}
+  __device__ __forceinline__ float square(uint, const float *mean) const {
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < DIMENSIONS; k++) {
+      float d = mean[k] - x[k];
+      sum = fmaf(d, d, sum);
+    }
+    return sum;
+  }
+  // ||W d||², or less where that is enough already.
+  __device__ __forceinline__ float whitened(uint p, const float *mean, const float *factor,
+                                            float enough) const {
+    float d[DIMENSIONS], sum = 0;
+#pragma unroll
+    for (int k = 0; k < DIMENSIONS; k++) d[k] = mean[k] - x[k];
+    const float4 *rows = (const float4 *)factor;
+    // 4 rows of the same length at a time, so that their sums do not wait for each other.
+    for (uint i = 0; i < p; i += 4) {
+      uint length = i / 4 + 1;
+      float values[4] = {};
+#pragma unroll
+      for (int group = 0; group < DIMENSIONS / 4; group++) {
+        if (group >= length) break;
+#pragma unroll
+        for (int r = 0; r < 4; r++) {
+          // The last ones there are, where there are fewer: these do not count.
+          float4 w = rows[min((uint)r, p - 1 - i) * length + group];
+          values[r] = fmaf(w.x, d[4 * group], values[r]);
+          values[r] = fmaf(w.y, d[4 * group + 1], values[r]);
+          values[r] = fmaf(w.z, d[4 * group + 2], values[r]);
+          values[r] = fmaf(w.w, d[4 * group + 3], values[r]);
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < 4; r++)
+        if (i + r < p) sum = fmaf(values[r], values[r], sum);
+      rows += 4 * length;
+      if (sum > enough) break;
+    }
+    return sum;
+  }
+};
+
+// False where the bound cannot be below `limit`, always so for a cluster that is gone.
+__device__ bool loose_bound(const Clusters &clusters, const Point &point, uint position,
+                            const float *query, const float *factors, float limit,
+                            const Margins &margins, Bound &out) {
+  uint p = clusters.dimensions;
+  const float *mean = query + COORDINATES;
+  const float *scalars = row_at(clusters, position) + p * ROW_STRIDE;
+  float square = point.square(p, mean);
+  float low = scalars[LOW * ROW_STRIDE];
+  float error = query[ERROR] + scalars[ERROR * ROW_STRIDE];
+  if (!may_be_near(square, query[LOW] + low, error, limit, margins)) return false;
+  auto whitened = [&](uint factor, float enough) {
+    return point.whitened(p, mean, factors + factor, enough);
+  };
+  return bound_of(clusters, position, query, square, low, error, limit, margins, whitened, out);
+}
+
+// Whether a ball, whose numbers are `stride` apart, can hold a cluster whose bound is below the
+// limit.
+__device__ __forceinline__ bool ball_can_compete(uint p, const float *ball, size_t stride,
+                                                 const float *query, float limit,
+                                                 const Margins &margins) {
+  float square = Point(p, ball, stride).square(p, query + COORDINATES);
+  float error = ball[(p + RADIUS) * stride] + query[ERROR];
+  return ball_competes(square, error, query[LOW] + ball[(p + BALL_LOW) * stride], limit, margins);
+}
+
+// Columns of a factor that are read together.
+#define COLUMNS 16
+
+// ||W d|| for the difference d between a query and the cluster at `position`, by a whole warp.
+__device__ float whole_warp_norm(const Clusters &clusters, uint position, const float *query,
+                                 const float *factor) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  const float *cluster = row_at(clusters, position);
+  float sum = 0;
+  for (uint top = 0; top < p; top += WARP) {
+    uint i = top + lane;
+    float row = 0;
+    for (uint left = 0; left <= top; left += WARP) {
+      uint k = left + lane;
+      float mine = k < p ? query[COORDINATES + k] - cluster[k * ROW_STRIDE] : 0;
+      uint columns = min(p - left, (uint)WARP);
+      for (uint start = 0; start < columns; start += COLUMNS) {
+        float w[COLUMNS];
+#pragma unroll
+        for (uint c = 0; c < COLUMNS; c++) {
+          uint j = left + start + c;
+          w[c] = j <= i && i < p ? factor[element(p, i, j)] : 0;
+        }
+#pragma unroll
+        for (uint c = 0; c < COLUMNS; c++)
+          row = fmaf(w[c], __shfl_sync(WHOLE_WARP, mine, (start + c) % WARP), row);
+      }
+    }
+    sum = fmaf(row, row, sum);
+  }
+  for (int step = WARP / 2; step > 0; step /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
+  return __fsqrt_rn(sum);
+}
+
+// The lengths of differences as in a wide tree, for clusters at positions that follow each other,
+// one for each lane.
+struct Norms {
+  const Clusters &clusters;
+  const float *query;
+  uint first;
+  __device__ __forceinline__ float operator()(uint lane, const float *factor, float) const {
+    return whole_warp_norm(clusters, first + lane, query, factor);
+  }
+};
+#endif

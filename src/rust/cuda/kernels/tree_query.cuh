@@ -1,0 +1,162 @@
+// What a search for the nearest clusters of a node works with, in shared memory, and its query: the
+// node in single precision.
+
+#pragma once
+
+#include "tree_balls.cuh"
+#include "tree_point.cuh"
+
+// Neighbours that a search should find.
+#define WANTED 8
+// Clusters that a search should find that has found too many, and where members count: bounds tell
+// less of their distances.
+#define ENOUGH 64
+#define ENOUGH_WITH_MEMBERS 256
+// Clusters that are more than a search should find, so the next ones get a lower limit. In many
+// columns, where bounds tell less, others are far more to look at.
+#define MANY_FOUND (IS_WIDE ? 24 : 64)
+// How often a search that finds none is made again with a greater limit.
+#define MAX_RETRIES 8
+// Directions of the distances that are computed together.
+#define DIRECTIONS (2 * DECIDED_TOGETHER)
+// Members that are few: the distances of all together are computed by a block.
+#ifndef FEW_MEMBERS
+#define FEW_MEMBERS (2 * THREADS)
+#endif
+#if IS_WIDE
+// Clusters that may be near and are compared together, at most.
+#ifndef NEAR_ROOM
+#define NEAR_ROOM 1024
+#endif
+#endif
+// Balls that are looked at together, at most; and neighbours among them that stay together.
+#define MAX_IN_PART 512
+#ifndef GROUP
+#define GROUP 8
+#endif
+// The part of what a search works with that sums of members' distances need: the sequencer's block
+// has no room for more.
+struct SearchSums {
+  // The node that is searched for, and the clusters whose distances to it are computed: of size 0
+  // where there is none. Where members count: the sums, two for each of both directions; terms of
+  // these; and the first of the spans that they are divided into.
+  Operand node;
+  double distances[DECIDED_TOGETHER], sums[JOB_SUMS];
+  double2 terms[THREADS];
+  uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
+  uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
+  uint first_spans[DIRECTIONS + 1];
+  float from, limit, chosen_value, guess;
+  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, helpers;
+  // Of all balls, the part that is swept; and whether the limit is not raised any more.
+  uint part, parts, is_last;
+};
+
+// What a search works with, in shared memory.
+struct SearchState : SearchSums {
+  float values[THREADS];
+  float bounds[FOUND_ROOM];
+  uint positions[FOUND_ROOM];
+  uint by_bound[FOUND_ROOM];
+  uint balls[MAX_IN_PART];
+#if IS_WIDE
+  // Positions of clusters that may be near.
+  uint near_positions[NEAR_ROOM], near_listed;
+#endif
+  // Those regions that may have something near, and a bit for each of all.
+  unsigned short regions[MAX_REGIONS];
+  uint near_regions[MAX_REGIONS / WARP];
+  Job job;
+};
+
+static_assert(sizeof(SearchState) <= SEARCH_BYTES, "the host reserves enough");
+static_assert(sizeof(SearchSums) <= SUMS_BYTES, "and for sums");
+
+// The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All
+// threads of the block have one each, those from `end` on infinity.
+__device__ __forceinline__ float ranked(SearchState &search, float value, uint rank,
+                                        uint end = THREADS) {
+  __syncthreads();
+  search.values[threadIdx.x] = value;
+  if (threadIdx.x == 0) search.chosen_value = single_infinity();
+  __syncthreads();
+  if (value < single_infinity()) {
+    uint mine = 0;
+#pragma unroll 8
+    for (uint j = 0; j < end; j++) {
+      float other = search.values[j];
+      mine += other < value || (other == value && j < threadIdx.x);
+    }
+    if (mine == rank) search.chosen_value = value;
+  }
+  __syncthreads();
+  return search.chosen_value;
+}
+
+// The next number in single precision above one that is not negative.
+__device__ __forceinline__ float next_above(float value) {
+  return value < single_infinity() ? __uint_as_float(__float_as_uint(value) + 1) : value;
+}
+
+__device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
+  for (uint i = 0; i < job.skipped; i++)
+    if (job.skip[i] == slot) return true;
+  return false;
+}
+
+// A guess of the distance of the last of the WANTED neighbours, from those of the two clusters of
+// which a job's node is the union; by a warp. In screen units; infinity where they have none.
+__device__ float guess_by_parents(const Tree &tree, const Job &job) {
+  static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
+  uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
+  uint parent = side == 0 ? job.lower_node : job.higher_node;
+  // Nothing is known of one whose neighbours are searched for at the same time.
+  bool is_known = job.waits_for[side] == NONE;
+  size_t at = (size_t)parent * CANDIDATES + i;
+  uint slot = tree.candidate_slots[at], id = tree.candidate_ids[at];
+  ulong stored = tree.candidate_values[at];
+  float floor = is_known ? (float)(tree.floor_values[parent] / tree.unit) : single_infinity();
+  bool counts = is_known && i < tree.counts[parent] && slot < tree.clusters;
+  counts = counts && id_at(tree, slot) == id && !is_skipped(job, slot);
+  float value = counts ? (float)(__longlong_as_double(stored) / tree.unit) : single_infinity();
+  floor = fminf(floor, __shfl_xor_sync(WHOLE_WARP, floor, CANDIDATES));
+  uint rank = 0;
+#pragma unroll
+  for (uint other = 0; other < WARP; other++) {
+    float its = __shfl_sync(WHOLE_WARP, value, other);
+    rank += its < value || (its == value && other < lane);
+  }
+  // There are none but these below the floor.
+  float guess =
+      __shfl_sync(WHOLE_WARP, value, __ffs(__ballot_sync(WHOLE_WARP, rank == WANTED - 1)) - 1);
+  if (!(guess < single_infinity())) guess = floor;
+  return guess * (float)*tree.radius_factor;
+}
+
+// Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
+__device__ __forceinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
+                                            float *query) {
+  uint p = clusters.dimensions, length = QUERY_LENGTH;
+  FOR_EACH(k, length - COORDINATES) query[COORDINATES + k] = k < p ? row[k * step] : 0;
+  FOR_EACH(s, SCALARS) query[s] = row[(p + s) * step];
+  __syncthreads();
+  uint shape = __float_as_uint(query[SHAPE]);
+  __syncthreads();
+  if (shape == NONE) return;
+  const float *factor = factor_of(clusters, shape);
+  float *out = query + length;
+#if IS_WIDE
+#pragma unroll 8
+  FOR_EACH(e, packed_length(p)) out[e] = factor[e];
+#else
+  FOR_EACH(e, p * p) {
+    uint i = e / p, j = e % p;
+    if (j <= i) out[padded_row(i) + j] = factor[element(p, i, j)];
+  }
+  FOR_EACH(i, p) {
+    for (uint j = i + 1; j < (i / 4 + 1) * 4; j++) out[padded_row(i) + j] = 0;
+  }
+#endif
+  if (threadIdx.x == 0) query[SHAPE] = __uint_as_float(0);
+  __syncthreads();
+}
