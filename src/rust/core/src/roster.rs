@@ -1,5 +1,5 @@
-//! The positions of clusters or references in the memory of a device, with gaps where clusters were
-//! merged into others.
+//! The positions of clusters or references in memory, with gaps where clusters were merged into
+//! others.
 
 /// Marks the position of a cluster that was merged into another.
 pub const GONE: u32 = u32::MAX;

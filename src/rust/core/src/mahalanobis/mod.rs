@@ -15,8 +15,8 @@
 //!   merges;
 //! * [`screen`]: lower bounds on many distances at a time;
 //! * [`clusters`]: the state of the clusters on the CPU;
-//! * [`agglomerate`]: the merges of a problem, by the CPU alone or by the CPU with screens of
-//!   another device; [`reference`]: the same merges by the plain definition, for tests;
+//! * [`agglomerate`]: the merges of a problem on the CPU; [`reference`]: the same merges by the
+//!   plain definition, for tests;
 //! * `singular`: the number of merges of a tree that make clusters with a singular covariance;
 //!   `stability`: how well sets of observations agree with the branches of trees of drawn ones.
 

@@ -1,89 +1,22 @@
 //! Compares the algorithm with the reference, and with worked cases.
 
 mod cases;
-mod counting;
 
 use std::cell::Cell;
 
 use self::cases::{ClusteringCase, UntiedClustering};
-use self::counting::Counts;
-use super::agglomerate::{merges_of, with_screens};
+use super::agglomerate::merges_on_cpu;
 use super::checks::{options, run};
 use super::reference::{self, Source};
-use super::screen::cpu::CpuScreen;
-use super::screen::{ClusterView, Screen, ScreenAnswer, ScreenRequest};
+use super::screen::cpu::counting;
 use super::*;
 use crate::cpu::{Cpu, Device};
 use crate::error::{Error, Result};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
-use crate::roster::Roster;
 use crate::testing::shrink::{cases, for_all};
 use crate::testing::{draw, observations, Data, Random, DATA};
-
-/// A CPU screen that behaves like a GPU's screen: it takes many requests at a time, and calls
-/// `meanwhile`.
-struct Far(CpuScreen);
-
-impl Screen for Far {
-    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
-        self.0.push(slot, view)
-    }
-
-    fn remove(&mut self, slot: u32) -> Result<()> {
-        self.0.remove(slot)
-    }
-
-    fn roster(&self) -> &Roster {
-        self.0.roster()
-    }
-
-    fn sweep(
-        &mut self,
-        requests: &[ScreenRequest<'_>],
-        meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<ScreenAnswer>> {
-        meanwhile();
-        self.0.sweep(requests, &mut || ())
-    }
-
-    fn batch(&self) -> usize {
-        64
-    }
-
-    fn is_outgrown(&self, _: usize) -> bool {
-        false
-    }
-}
-
-/// The CPU with screens that behave like a GPU's.
-struct FarScreens<'a>(&'a Cpu);
-
-impl Device for FarScreens<'_> {
-    fn name(&self) -> &'static str {
-        "far screens"
-    }
-
-    fn cpu(&self) -> &Cpu {
-        self.0
-    }
-}
-
-impl AgglomerationDevice for FarScreens<'_> {
-    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let merges = |problem| {
-            merges_of(problem, monitor, |distinct| {
-                let slots = distinct.problem.clusters();
-                let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
-                    Ok(Box::new(Far(CpuScreen::new(slots, frame))))
-                };
-                with_screens(distinct, &new_screen, monitor)
-            })
-        };
-        self.0.install(|| problems.iter().map(merges).collect())
-    }
-}
 
 /// The reference as a device.
 struct Exhaustive {
@@ -124,10 +57,8 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
     for_all(400, cases(draw), |case| {
         let (x, labels, options) = (case.observations(), case.apriori(), &case.options);
         let slow = run(&x, labels.as_deref(), options, &exhaustive(Source::Merged));
-        for device in [&cpu as &dyn AgglomerationDevice, &FarScreens(&cpu)] {
-            let fast = run(&x, labels.as_deref(), options, device);
-            assert_eq!(fast, slow);
-        }
+        let fast = run(&x, labels.as_deref(), options, &cpu);
+        assert_eq!(fast, slow);
     });
 }
 
@@ -135,16 +66,11 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
 fn candidates(x: &Observations, options: &Options) -> usize {
     let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
-    let (counts, monitor) = (Counts::default(), Monitor::default());
-    let merges = || {
-        merges_of(&problem, &monitor, |distinct| {
-            let slots = distinct.problem.clusters();
-            let new_screen = |_, frame| Ok(counts.screen(slots, frame));
-            with_screens(distinct, &new_screen, &monitor)
-        })
-    };
-    Cpu::new(1).unwrap().install(merges).unwrap();
-    counts.requests() + counts.candidates()
+    // The count of a new thread is 0.
+    Cpu::new(1).unwrap().install(|| {
+        merges_on_cpu(&problem, &Monitor::default()).unwrap();
+        counting::count()
+    })
 }
 
 #[test]

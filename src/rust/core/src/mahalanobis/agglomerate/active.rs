@@ -12,14 +12,10 @@ use crate::mahalanobis::subthreshold::ShapeRule;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Largest number of members, of two clusters together, for which a lookahead computes the full
-/// Mahalanobis distance. Over more members, the distance takes longer than the lookahead saves.
-/// Only the time depends on it.
+/// Largest number of members, of two clusters together, whose full Mahalanobis distance is computed
+/// before it is needed. Over more members, the distance takes longer than that saves. Only the time
+/// depends on it.
 const MAX_CHEAP_MEMBERS: usize = 64;
-
-/// Smallest number of operations that are divided among threads. Fewer operations end before
-/// another thread has begun. Only the time depends on it.
-pub const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
 
 /// The birth of a cluster that does not exist: one that was merged away, or that is not yet made.
 pub const NEVER: u32 = u32::MAX;
@@ -106,20 +102,6 @@ impl<'a> ActiveClusters<'a> {
         match self.problem.options.distance {
             Distance::Centroid => false,
             Distance::FullMahalanobis => members > MAX_CHEAP_MEMBERS,
-        }
-    }
-
-    /// The approximate number of operations to merge a pair.
-    pub fn operations(&self, pair: (u32, u32)) -> usize {
-        let p = self.problem.x.ncols();
-        let size = self.clusters.size(pair.0) + self.clusters.size(pair.1);
-        match (
-            self.rule.may_have_shape(size),
-            self.problem.options.distance,
-        ) {
-            (true, _) => p * p * p,
-            (false, Distance::FullMahalanobis) => p * p,
-            (false, Distance::Centroid) => p,
         }
     }
 }

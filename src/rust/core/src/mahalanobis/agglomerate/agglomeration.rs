@@ -5,19 +5,15 @@ use std::collections::HashMap;
 
 use super::active::{ActiveClusters, NEVER};
 use super::entry::{EntryKind, QueueEntry};
-use super::lookahead::FollowUp;
 use super::queue::Queue;
 use super::radius::RadiusFactors;
 use super::tentative::PreparedMerge;
 use crate::error::Result;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
-use crate::mahalanobis::screen::{ClusterFrame, Screen};
+use crate::mahalanobis::screen::cpu::CpuScreen;
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
-
-/// Makes an empty screen for a number of active clusters, in a frame.
-pub type NewScreen<'a> = dyn Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>> + Sync + 'a;
 
 /// The state of an agglomeration.
 pub struct Agglomeration<'a> {
@@ -28,11 +24,8 @@ pub struct Agglomeration<'a> {
     /// Number of active clusters below the threshold.
     pub below_threshold: usize,
     pub queue: Queue<QueueEntry>,
-    pub new_screen: &'a NewScreen<'a>,
-    pub screen: Box<dyn Screen>,
+    pub screen: CpuScreen,
     pub prepared: HashMap<(u32, u32), PreparedMerge>,
-    /// The merge that is probably the first one to prepare next.
-    pub follow_up: Option<FollowUp>,
     /// Number of merges to prepare at a time.
     pub batch: usize,
     pub radius: RadiusFactors,
@@ -43,11 +36,10 @@ impl<'a> Agglomeration<'a> {
     /// The state before the first sweeps.
     ///
     /// # Errors
-    /// The errors of [`ActiveClusters::new`] and of `new_screen`.
+    /// As [`ActiveClusters::new`].
     pub fn new(
         problem: &'a Problem<'a>,
         bounding_box: &BoundingBox,
-        new_screen: &'a NewScreen<'a>,
         monitor: &'a Monitor,
     ) -> Result<Self> {
         let n = problem.clusters();
@@ -59,14 +51,12 @@ impl<'a> Agglomeration<'a> {
         let active = ActiveClusters::new(problem, bounding_box, rule, monitor)?;
         Ok(Self {
             monitor,
-            screen: new_screen(n, active.frame.clone())?,
+            screen: CpuScreen::new(n, &active.frame),
             active,
             recent: Vec::new(),
             below_threshold,
             queue: Queue::with_capacity(n)?,
-            new_screen,
             prepared: HashMap::new(),
-            follow_up: None,
             batch: 1,
             radius: RadiusFactors::default(),
             merges: memory::room("the merges need", n - 1)?,
@@ -78,10 +68,10 @@ impl<'a> Agglomeration<'a> {
         self.active.problem.clusters() - self.merges.len()
     }
 
-    /// Replaces the screen by an empty one with room for the active clusters.
-    pub fn renew_screen(&mut self) -> Result<()> {
-        self.screen = (self.new_screen)(self.count(), self.active.frame.clone())?;
-        Ok(())
+    /// Replaces the screen by an empty one.
+    pub fn renew_screen(&mut self) {
+        let slots = self.active.problem.clusters();
+        self.screen = CpuScreen::new(slots, &self.active.frame);
     }
 
     /// Queues a cluster by the smaller of its first candidate's value and its floor.

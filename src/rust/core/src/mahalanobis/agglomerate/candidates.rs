@@ -45,16 +45,12 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// The candidates in the answer to a sweep; `decided` lists the distances to some slots that
-    /// are already computed.
-    pub fn new(answer: ScreenAnswer, decided: &[(f64, u32)], births: &[u32]) -> Self {
+    /// The candidates in the answer to a sweep.
+    pub fn new(answer: ScreenAnswer, births: &[u32]) -> Self {
         let candidate = |(bound, partner): (f64, u32)| {
-            let known = decided.iter().find(|(_, slot)| *slot == partner);
-            let value = known.map_or(bound, |(distance, _)| *distance);
-            debug_assert!(bound <= value, "the bound holds");
             Reverse(Candidate {
-                value: value.to_bits(),
-                decided: known.is_some(),
+                value: bound.to_bits(),
+                decided: false,
                 partner,
                 partner_birth: births[partner as usize],
             })

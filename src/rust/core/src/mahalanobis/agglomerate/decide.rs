@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
-use super::active::MIN_PARALLEL_OPERATIONS;
 use super::agglomeration::Agglomeration;
 use super::candidates::Candidate;
 use super::entry::{EntryKind, QueueEntry};
@@ -14,6 +13,10 @@ use crate::mahalanobis::clusters::Decision;
 /// distances in parallel. A longer search takes longer than the threads save. Only the time depends
 /// on it.
 const MAX_QUEUE_SEARCH: usize = 64;
+
+/// Smallest number of operations that are divided among threads. Fewer operations end before
+/// another thread has begun. Only the time depends on it.
+const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
 
 impl Agglomeration<'_> {
     /// Replaces the bound of an entry by the exact distance.

@@ -29,7 +29,7 @@ impl Agglomeration<'_> {
     /// Merges the pair of an entry.
     fn merge(&mut self, head: QueueEntry) -> Result<()> {
         self.monitor.check()?;
-        let prepared = self.take_prepared(&head)?;
+        let prepared = self.take_prepared(&head);
         let (lower, higher) = head.pair();
         self.merges.push(Merge {
             lower,
@@ -38,8 +38,8 @@ impl Agglomeration<'_> {
         });
         self.monitor
             .advance(self.screen.roster().positions() as u64);
-        self.screen.remove(lower)?;
-        self.screen.remove(higher)?;
+        self.screen.remove(lower);
+        self.screen.remove(higher);
         self.active.candidates[higher as usize] = Candidates::default();
         self.active.births[higher as usize] = NEVER;
         let rule = self.active.rule;
@@ -55,9 +55,6 @@ impl Agglomeration<'_> {
             return self.switch_to_full_size();
         }
         let birth = self.active.give_birth(lower);
-        if let Some(next) = &mut self.follow_up {
-            next.learn_of_merge(prepared.tentative.births, birth);
-        }
         if let Some(mut next) = prepared.successor {
             next.tentative.learn_of_birth(birth);
             self.prepared.insert(next.tentative.pair, *next);
@@ -67,21 +64,18 @@ impl Agglomeration<'_> {
         self.recent.push((birth, lower));
         self.screen.push(lower, &prepared.tentative.view)?;
         self.enqueue(lower);
-        if self.screen.is_outgrown(self.count()) {
-            self.change_screen()?;
-        }
         Ok(())
     }
 
     /// Takes the prepared merge of an entry; prepares it now if that was not done before.
-    fn take_prepared(&mut self, head: &QueueEntry) -> Result<PreparedMerge> {
+    fn take_prepared(&mut self, head: &QueueEntry) -> PreparedMerge {
         let pair = head.pair();
         let births = self.active.births_of(pair);
         let is_valid = |p: &PreparedMerge| p.tentative.births == births;
         if !self.prepared.get(&pair).is_some_and(is_valid) {
-            self.prepare(head)?;
+            self.prepare(head);
         }
-        Ok(self.prepared.remove(&pair).expect("is prepared"))
+        self.prepared.remove(&pair).expect("is prepared")
     }
 
     /// The candidates of a slot's cluster: those found before birth `as_of`, and the clusters made
@@ -112,18 +106,7 @@ impl Agglomeration<'_> {
             self.active.clusters.reshape(slot, &self.active.rule);
         }
         self.active.clusters.forget_sums();
-        self.renew_screen()?;
+        self.renew_screen();
         self.start()
-    }
-
-    /// Moves the active clusters to a new screen, in the order of their births.
-    fn change_screen(&mut self) -> Result<()> {
-        let mut slots: Vec<u32> = self.active.clusters.active().collect();
-        slots.sort_unstable_by_key(|&slot| self.active.births[slot as usize]);
-        self.renew_screen()?;
-        for slot in slots {
-            self.screen.push(slot, &self.active.view(slot))?;
-        }
-        Ok(())
     }
 }

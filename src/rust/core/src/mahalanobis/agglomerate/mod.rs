@@ -9,19 +9,17 @@
 //! next merge. Since older clusters never change, only the new cluster of a merge is swept against
 //! all.
 //!
-//! The bounds come from a [`Screen`](super::screen::Screen) on some device, which the caller makes
-//! ([`with_screens`]). To keep the device busy, the most probable next merges are prepared together
-//! (`preparation`). A tentative merge depends on its two clusters only, so it stays valid while
-//! both are active. While the device works, the host looks further ahead (`lookahead`). Where
-//! threads search the screen, each thread prepares a merge and its probable successors
-//! (`successors`).
+//! The bounds come from a [screen](super::screen). To keep all threads busy, the most probable next
+//! merges are prepared together (`preparation`): each thread makes a merge tentatively, searches
+//! for the candidates of the union, and goes on with the probable next merge of this union
+//! (`successors`). A tentative merge depends on its two clusters only, so it stays valid while both
+//! are active.
 
 mod active;
 mod agglomeration;
 mod candidates;
 mod decide;
 mod entry;
-mod lookahead;
 mod merging;
 mod one_problem;
 mod preparation;
@@ -34,8 +32,7 @@ mod sweeps;
 mod tentative;
 mod work;
 
-pub use agglomeration::NewScreen;
-pub use one_problem::{merges_of, merges_on_cpu, with_cpu_screens, with_screens, DistinctProblem};
+pub use one_problem::{merges_of, merges_on_cpu, with_cpu_screens, DistinctProblem};
 pub use side_by_side::{side_by_side, Turn};
 pub use spatial_order::sort_spatially;
 pub use work::work;

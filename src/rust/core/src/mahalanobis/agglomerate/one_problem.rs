@@ -1,12 +1,10 @@
 //! The merges of one problem: first the merges of equal clusters, then all others, by distance.
 
-use super::agglomeration::{Agglomeration, NewScreen};
+use super::agglomeration::Agglomeration;
 use super::work::work;
 use crate::error::Result;
 use crate::mahalanobis::duplicates::Deduplicated;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
-use crate::mahalanobis::screen::cpu::CpuScreen;
-use crate::mahalanobis::screen::Screen;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
@@ -69,19 +67,17 @@ pub fn merges_of(
     Ok(merges.expect("any height is accepted"))
 }
 
-/// The merges of a problem by the generic algorithm; `None` if the first merge is not accepted. The
-/// bounds come from screens that `new_screen` makes, each for a given number of active clusters.
+/// The merges of a problem by the generic algorithm, on the threads of the pool that this is called
+/// in; `None` if the first merge is not [accepted](DistinctProblem::accepts).
 ///
 /// With n clusters in p columns, takes about n²·p operations for centroid distances. Takes O(n·p +
 /// c·p²) memory, where c is the largest number of clusters of several different members that are
 /// active at the same time.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory, and
-/// the errors of the screens.
-pub fn with_screens(
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory.
+pub fn with_cpu_screens(
     distinct: DistinctProblem<'_, '_>,
-    new_screen: &NewScreen<'_>,
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let DistinctProblem {
@@ -89,7 +85,7 @@ pub fn with_screens(
         bounding_box,
         ..
     } = distinct;
-    let mut state = Agglomeration::new(problem, bounding_box, new_screen, monitor)?;
+    let mut state = Agglomeration::new(problem, bounding_box, monitor)?;
     state.start()?;
     while state.count() > 1 {
         let head = state.queue.take(0).expect("every active cluster is queued");
@@ -103,20 +99,6 @@ pub fn with_screens(
     // Work that ended early when the monitor said stop is meaningless.
     monitor.check()?;
     Ok(Some(state.merges))
-}
-
-/// As [`with_screens`], with screens of the CPU, on the threads of the pool that this is called in.
-///
-/// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory.
-pub fn with_cpu_screens(
-    distinct: DistinctProblem<'_, '_>,
-    monitor: &Monitor,
-) -> Result<Option<Vec<Merge>>> {
-    let slots = distinct.problem.clusters();
-    let new_screen =
-        |_, frame| -> Result<Box<dyn Screen>> { Ok(Box::new(CpuScreen::new(slots, frame))) };
-    with_screens(distinct, &new_screen, monitor)
 }
 
 /// The merges that make one cluster of a problem's clusters, in order, on the threads of the pool

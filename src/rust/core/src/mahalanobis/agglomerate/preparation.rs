@@ -3,17 +3,11 @@
 
 use rayon::prelude::*;
 
-use super::active::MIN_PARALLEL_OPERATIONS;
 use super::agglomeration::Agglomeration;
-use super::candidates::Candidates;
 use super::entry::{EntryKind, QueueEntry};
-use super::lookahead::Lookahead;
-use super::radius::Guess;
 use super::successors::{ExpectedMerge, Finding, Preparer};
-use super::tentative::{PreparedMerge, TentativeMerge};
-use crate::error::Result;
+use super::tentative::PreparedMerge;
 use crate::mahalanobis::screen::cpu::MIN_PARALLEL_COORDINATES;
-use crate::mahalanobis::screen::{ScreenAnswer, ScreenRequest};
 
 /// Largest number of successors of a merge that are prepared with it. A larger number does not
 /// change the time (measured).
@@ -24,33 +18,38 @@ const MOST_SUCCESSORS: usize = 4;
 /// depends on it.
 const SHARES: usize = 4;
 
+/// Number of merges in the largest batch, for few threads. In smaller batches, threads are not
+/// equally busy; in larger ones, more merges are outdated before their turn comes. Only the time
+/// depends on it.
+const LARGEST_BATCH: usize = 32;
+
+/// Number of merges per thread in the largest batch, for many threads. Only the time depends on it.
+const MERGES_PER_THREAD: usize = 4;
+
+/// Largest number of merges that are prepared together.
+pub fn largest_batch() -> usize {
+    LARGEST_BATCH.max(MERGES_PER_THREAD * rayon::current_num_threads())
+}
+
 impl Agglomeration<'_> {
-    /// Prepares the merge of an entry and the probable next merges.
-    pub fn prepare(&mut self, entry: &QueueEntry) -> Result<()> {
+    /// Prepares the merge of an entry, the probable next merges, and the successors of all these,
+    /// each merge with its successors on one thread.
+    pub fn prepare(&mut self, entry: &QueueEntry) {
         self.forget_preparations();
         let (new, expected) = self.next_pairs(entry);
-        match self.screen.on_threads() {
-            Some(_) => self.prepare_on_threads(&new, &expected),
-            None => self.prepare_on_device(&new)?,
-        }
-        Ok(())
-    }
-
-    /// Prepares these merges and their probable successors, each merge on one thread.
-    fn prepare_on_threads(&mut self, new: &[ExpectedMerge], expected: &[ExpectedMerge]) {
         let threads = rayon::current_num_threads();
-        let (positions, wanted) = (self.screen.roster().positions(), self.screen.wanted(2));
+        let wanted = self.screen.wanted(2);
         let preparer = Preparer {
             active: &self.active,
-            screen: self.screen.on_threads().expect("threads search it"),
-            positions,
+            screen: &self.screen,
             wanted,
             radius: &self.radius,
-            expected,
+            expected: &expected,
             threads: (SHARES * threads / new.len()).clamp(1, threads),
             most_successors: if threads > 1 { MOST_SUCCESSORS } else { 0 },
         };
         let prepare = |merge: &ExpectedMerge| preparer.prepare(merge.pair);
+        let positions = self.screen.roster().positions();
         let coordinates = new.len() * positions * self.active.problem.x.ncols();
         let prepared: Vec<(PreparedMerge, Vec<Finding>)> =
             if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {
@@ -66,95 +65,11 @@ impl Agglomeration<'_> {
         }
     }
 
-    /// Prepares these merges in one sweep of the device; the CPU looks ahead meanwhile.
-    fn prepare_on_device(&mut self, new: &[ExpectedMerge]) -> Result<()> {
-        let merges = self.tentative_merges(new);
-        let (active, wanted) = (&self.active, self.screen.wanted(2));
-        let skip: Vec<[u32; 2]> = merges.iter().map(|m| [m.pair.0, m.pair.1]).collect();
-        let guesses: Vec<Guess> = merges
-            .iter()
-            .map(|merge| Guess::new(active, merge.pair, wanted))
-            .collect();
-        let sought = merges.iter().zip(&skip).zip(&guesses);
-        let requests: Vec<ScreenRequest> = sought
-            .map(|((merge, skip), guess)| self.request(merge, skip, guess))
-            .collect();
-        let mut lookahead = Lookahead::default();
-        let has_time = active.operations(new[0].pair) < MIN_PARALLEL_OPERATIONS;
-        let mut answers = self.screen.sweep(&requests, &mut || {
-            if has_time {
-                lookahead = Lookahead::new(active, &merges, new);
-            }
-        })?;
-        drop(requests);
-        for (answer, guess) in answers.iter_mut().zip(&guesses) {
-            self.radius.learn(guess, answer.bounds.len(), wanted);
-            answer.keep_nearest(4 * wanted);
-        }
-        self.keep_prepared(merges, answers, lookahead);
-        Ok(())
-    }
-
-    /// The search for the candidates of a tentative merge's union.
-    fn request<'r>(
-        &self,
-        merge: &'r TentativeMerge,
-        skip: &'r [u32],
-        guess: &Guess,
-    ) -> ScreenRequest<'r> {
-        let limit = self.radius.radius(guess);
-        ScreenRequest {
-            view: &merge.view,
-            end: self.screen.roster().positions(),
-            capacity: self.screen.wanted(2),
-            limit,
-            is_tight: limit < f64::INFINITY,
-            skip,
-        }
-    }
-
-    /// Stores tentative merges with the answers to their requests, which are in the same order.
-    fn keep_prepared(
-        &mut self,
-        merges: Vec<TentativeMerge>,
-        answers: Vec<ScreenAnswer>,
-        lookahead: Lookahead,
-    ) {
-        self.follow_up = lookahead.follow_up;
-        for (i, (tentative, answer)) in merges.into_iter().zip(answers).enumerate() {
-            let decided = lookahead.decided.get(i).map_or(&[][..], |decided| decided);
-            let prepared = PreparedMerge {
-                candidates: Candidates::new(answer, decided, &self.active.births),
-                as_of: self.active.next_birth,
-                tentative,
-                successor: None,
-            };
-            self.prepared.insert(prepared.tentative.pair, prepared);
-        }
-    }
-
-    /// The tentative merges of these pairs.
-    fn tentative_merges(&mut self, new: &[ExpectedMerge]) -> Vec<TentativeMerge> {
-        let follow_up = self.follow_up.take();
-        let (active, first) = (&self.active, new[0].pair);
-        let ready = follow_up.and_then(|next| next.of(first, active.births_of(first)));
-        let rest = &new[usize::from(ready.is_some())..];
-        let mut merges: Vec<TentativeMerge> = ready.into_iter().collect();
-        let operations: usize = rest.iter().map(|next| active.operations(next.pair)).sum();
-        let merge = |next: &ExpectedMerge| TentativeMerge::new(active, next.pair);
-        if operations < MIN_PARALLEL_OPERATIONS {
-            merges.extend(rest.iter().map(merge));
-        } else {
-            merges.par_extend(rest.par_iter().map(merge));
-        }
-        merges
-    }
-
     /// Drops prepared merges of clusters that were merged away, and old ones: clusters made since
     /// the preparation are missing from its candidates. Then drops recent births that no prepared
     /// merge needs.
     fn forget_preparations(&mut self) {
-        let age = 2 * self.screen.batch() as u32;
+        let age = 2 * largest_batch() as u32;
         let oldest = self.active.next_birth.saturating_sub(age);
         let mut prepared = std::mem::take(&mut self.prepared);
         prepared.retain(|&(lower, higher), prepared| {
@@ -220,7 +135,7 @@ impl Agglomeration<'_> {
     /// Doubles the batch if at least half of it was new pairs, halves it if at most a quarter was.
     fn adapt_batch(&mut self, found: usize) {
         if 2 * found >= self.batch {
-            self.batch = (2 * self.batch).min(self.screen.batch());
+            self.batch = (2 * self.batch).min(largest_batch());
         } else if 4 * found <= self.batch {
             self.batch = (self.batch / 2).max(2);
         }

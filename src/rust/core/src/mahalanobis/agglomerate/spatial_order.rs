@@ -1,15 +1,15 @@
-//! Clusters in spatial order, so that a screen can rule out whole groups of them.
+//! Clusters in spatial order, so that a search can rule out whole groups of them.
 
 use rayon::prelude::*;
 
 use crate::mahalanobis::clusters::Clusters;
 
 /// Number of clusters that spatial order keeps together: the clusters of one group of a screen
-/// (`GROUP_LANES` on the CPU, a tile on CUDA devices). Only the time depends on it.
+/// (`GROUP_LANES`). Only the time depends on it.
 pub const SPATIAL_GROUP: usize = 256;
 
 /// Number of clusters that spatial order keeps together within a group: the clusters of one block
-/// of the CPU's screen. Only the time depends on it.
+/// of a screen. Only the time depends on it.
 const SPATIAL_BLOCK: usize = 16;
 
 /// Smallest number of clusters whose projections on a direction one thread computes. Only the time

@@ -11,7 +11,8 @@ use super::active::ActiveClusters;
 use super::candidates::Candidates;
 use super::radius::{Guess, RadiusFactors};
 use super::tentative::{PreparedMerge, TentativeMerge};
-use crate::mahalanobis::screen::{ScreenRequest, ThreadedScreen};
+use crate::mahalanobis::screen::cpu::CpuScreen;
+use crate::mahalanobis::screen::ScreenRequest;
 
 /// A pair that is probably merged at this height.
 #[derive(Debug, Clone, Copy)]
@@ -23,9 +24,7 @@ pub struct ExpectedMerge {
 /// The preparation of merges on the threads of a pool.
 pub struct Preparer<'s> {
     pub active: &'s ActiveClusters<'s>,
-    pub screen: &'s dyn ThreadedScreen,
-    /// Number of positions of the screen.
-    pub positions: usize,
+    pub screen: &'s CpuScreen,
     /// Number of candidates that each search asks for.
     pub wanted: usize,
     pub radius: &'s RadiusFactors,
@@ -63,17 +62,16 @@ impl Preparer<'_> {
         let limit = self.radius.radius(&guess);
         let request = ScreenRequest {
             view: &tentative.view,
-            end: self.positions,
+            end: self.screen.roster().positions(),
             capacity: self.wanted,
             limit,
-            is_tight: limit < f64::INFINITY,
             skip,
         };
         let mut answer = self.screen.answer(&request, self.threads);
         findings.push((guess, answer.bounds.len()));
         answer.keep_nearest(4 * self.wanted);
         let mut prepared = PreparedMerge {
-            candidates: Candidates::new(answer, &[], &self.active.births),
+            candidates: Candidates::new(answer, &self.active.births),
             as_of: self.active.next_birth,
             tentative,
             successor: None,
@@ -138,8 +136,6 @@ mod tests {
     use ndarray::arr2;
 
     use super::*;
-    use crate::mahalanobis::screen::cpu::CpuScreen;
-    use crate::mahalanobis::screen::Screen;
     use crate::mahalanobis::{Distance, Options, Problem, Subthreshold};
     use crate::monitor::Monitor;
     use crate::observations::Observations;
@@ -167,7 +163,7 @@ mod tests {
         let (bounding_box, monitor) = (problem.bounding_box(), Monitor::default());
         let rule = options.shape_rule(false);
         let mut active = ActiveClusters::new(&problem, &bounding_box, rule, &monitor).unwrap();
-        let mut screen = CpuScreen::new(6, active.frame.clone());
+        let mut screen = CpuScreen::new(6, &active.frame);
         for slot in 0..6 {
             active.give_birth(slot);
             screen.push(slot, &active.view(slot)).unwrap();
@@ -183,7 +179,6 @@ mod tests {
         let preparer = Preparer {
             active: &active,
             screen: &screen,
-            positions: 6,
             wanted: 4,
             radius: &RadiusFactors::default(),
             expected: &expected,

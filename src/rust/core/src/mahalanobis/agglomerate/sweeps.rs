@@ -9,6 +9,7 @@ use super::active::ActiveClusters;
 use super::agglomeration::Agglomeration;
 use super::candidates::{Candidate, Candidates};
 use super::entry::EntryKind;
+use super::preparation::largest_batch;
 use super::spatial_order::{sort_spatially, SPATIAL_GROUP};
 use crate::dendrogram::overflow;
 use crate::error::Result;
@@ -48,11 +49,11 @@ impl Agglomeration<'_> {
         }
         // This estimate saves sweeps in single precision that would find too many candidates.
         if is_sorted && self.is_single() && self.is_sample_coarse(&slots) {
-            self.refine_means()?;
+            self.refine_means();
         }
         let coarse = self.sweep_all(&slots, is_sorted)?;
         if self.is_single() && COARSE_RATIO * coarse >= slots.len() {
-            self.refine_means()?;
+            self.refine_means();
             self.sweep_all(&slots, is_sorted)?;
         }
         Ok(())
@@ -77,9 +78,9 @@ impl Agglomeration<'_> {
     }
 
     /// Replaces the screen by one that stores means in double precision.
-    fn refine_means(&mut self) -> Result<()> {
+    fn refine_means(&mut self) {
         self.active.frame.precision = MeanPrecision::Double;
-        self.renew_screen()
+        self.renew_screen();
     }
 
     /// Sweeps all active clusters, in the order of `slots`, against each other and queues them.
@@ -91,9 +92,8 @@ impl Agglomeration<'_> {
         }
         self.queue.clear();
         self.prepared.clear();
-        self.follow_up = None;
         self.recent.clear();
-        self.batch = self.screen.batch();
+        self.batch = largest_batch();
         let p = self.active.problem.x.ncols();
         let coordinates = slots.len() * p.div_ceil(DIMENSIONS_BETWEEN_CHECKS);
         let at_a_time = (PAIRS_BETWEEN_CHECKS / coordinates).max(1);
@@ -134,18 +134,17 @@ impl Agglomeration<'_> {
                 end,
                 capacity: wanted(slots[end]),
                 limit,
-                is_tight: false,
                 skip: &[],
             })
             .collect();
-        let answers = self.screen.sweep(&requests, &mut || ())?;
+        let answers = self.screen.sweep(&requests);
         let views = swept.iter().map(|(view, _)| view).zip(&answers);
         let is_coarse =
             |(view, answer): &(&ClusterView, &ScreenAnswer)| is_coarse(active, view, answer.floor);
         let coarse = views.filter(is_coarse).count();
         for (at, answer) in (start..).zip(answers) {
             let slot = slots[at];
-            let candidates = Candidates::new(answer, &[], &self.active.births);
+            let candidates = Candidates::new(answer, &self.active.births);
             self.active.candidates[slot as usize] = candidates;
             self.enqueue(slot);
             self.monitor.advance(at as u64);
@@ -160,7 +159,7 @@ impl Agglomeration<'_> {
         let owners = self.owners_of_floors(owner);
         let searches: Vec<FurtherSearch> = owners.into_iter().map(|o| self.search_on(o)).collect();
         let requests: Vec<ScreenRequest> = searches.iter().map(FurtherSearch::request).collect();
-        let answers = self.screen.sweep(&requests, &mut || ())?;
+        let answers = self.screen.sweep(&requests);
         drop(requests);
         for (search, answer) in searches.into_iter().zip(answers) {
             self.keep_found(search, answer)?;
@@ -213,7 +212,7 @@ impl Agglomeration<'_> {
 
     /// Stores the candidates that a further search has found, and queues their owner.
     fn keep_found(&mut self, search: FurtherSearch, answer: ScreenAnswer) -> Result<()> {
-        let mut candidates = Candidates::new(answer, &[], &self.active.births);
+        let mut candidates = Candidates::new(answer, &self.active.births);
         candidates.sweeps = search.sweeps + 1;
         if search.floor == f64::INFINITY {
             return Err(overflow("x"));
@@ -257,7 +256,6 @@ impl FurtherSearch {
             // cluster is left outside.
             capacity: (self.wanted << self.sweeps.min(28)).min(self.end + 1),
             limit: next_limit(self.floor, self.sweeps),
-            is_tight: false,
             skip: &self.skip,
         }
     }

@@ -60,7 +60,7 @@ impl TentativeMerge {
 
     /// The tentative merge of two clusters, in the lower and the higher slot, that may not be
     /// active yet.
-    pub fn of_parts(
+    fn of_parts(
         active: &ActiveClusters,
         pair: (u32, u32),
         births: (u32, u32),

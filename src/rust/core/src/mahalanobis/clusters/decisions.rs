@@ -2,7 +2,6 @@
 //! precision.
 
 use super::merged::MergedCluster;
-use super::part::Part;
 use super::state::{Clusters, KeptSum};
 use crate::mahalanobis::distance::{self, ExactSum};
 use crate::mahalanobis::options::Distance;
@@ -146,10 +145,5 @@ impl Clusters<'_> {
             all.combine(&sums.others);
         }
         all
-    }
-
-    /// The centroid distance between a part and a slot's cluster.
-    pub fn centroid_distance(&self, part: Part, slot: u32) -> f64 {
-        part.centroid_distance(&self.part(slot))
     }
 }

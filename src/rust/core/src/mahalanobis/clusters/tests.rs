@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mahalanobis::screen::cpu::CpuScreen;
-use crate::mahalanobis::screen::{ClusterFrame, MeanPrecision, Screen, ScreenRequest};
+use crate::mahalanobis::screen::{ClusterFrame, MeanPrecision, ScreenRequest};
 use crate::mahalanobis::{Distance, Options, Problem, Subthreshold};
 use crate::monitor::Monitor;
 use crate::testing::{draw, Random, DATA};
@@ -46,7 +46,7 @@ fn bounds_are_below_the_distances_on_data_of_every_sort() {
 /// Checks all bounds of a screen, and those in double precision, against the distances.
 fn check_bounds(clusters: &Clusters, frame: &ClusterFrame, case: &str) {
     let count = clusters.active().count();
-    let mut screen = CpuScreen::new(count, frame.clone());
+    let mut screen = CpuScreen::new(count, frame);
     let view = |slot| frame.view(&clusters.profile(slot));
     for slot in clusters.active() {
         screen.push(slot, &view(slot)).unwrap();
@@ -57,10 +57,9 @@ fn check_bounds(clusters: &Clusters, frame: &ClusterFrame, case: &str) {
             end: slot as usize,
             capacity: count,
             limit: f64::INFINITY,
-            is_tight: false,
             skip: &[],
         };
-        let answer = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
+        let answer = screen.answer(&request, 1);
         assert_eq!(answer.bounds.len(), slot as usize);
         for (bound, other) in answer.bounds {
             let distance = clusters.decide(slot, other).distance;

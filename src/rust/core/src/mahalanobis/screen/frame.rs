@@ -1,7 +1,5 @@
 //! The units of a screen, and clusters converted to them.
 
-use std::sync::OnceLock;
-
 use super::profile::Profile;
 use super::view::ClusterView;
 use crate::mahalanobis::distance::log2_ceil;
@@ -134,7 +132,6 @@ impl ClusterFrame {
             fourth: up(spread.fourth * squared * squared * (1.0 + MOMENT_SLACK)),
             largest: up(spread.largest * squared * (1.0 + MOMENT_SLACK)),
             third: up(spread.third * squared * scale * (1.0 + MOMENT_SLACK)),
-            by_columns: OnceLock::new(),
         }
     }
 

@@ -1,5 +1,6 @@
-//! Screens: lower bounds on the distances from some clusters to many others. They are the main work
-//! that agglomeration gives to a device.
+//! Screens: lower bounds on the distances from a cluster to many others, which rule out most pairs
+//! without an exact distance. `cpu` computes them for [`agglomerate`](super::agglomerate); kernels
+//! compute the same bounds on GPUs.
 //!
 //! A screen stores means in single precision, relative to a centre and scaled by a power of two. So
 //! means near the centre keep all significant digits, and no power of a distance overflows. With δ
@@ -20,9 +21,7 @@
 //! two singles (Dekker 1971, doi:10.1007/BF01397083): the sum of the parts' differences is exact to
 //! about 2⁻⁴⁷ of the coordinates.
 
-#[cfg(any(test, feature = "testing"))]
-pub mod checks;
-pub mod cpu;
+pub(crate) mod cpu;
 mod frame;
 mod profile;
 mod request;
@@ -30,5 +29,5 @@ mod view;
 
 pub use frame::{ClusterFrame, MeanPrecision};
 pub use profile::{Profile, Spread};
-pub use request::{Screen, ScreenAnswer, ScreenRequest, ThreadedScreen};
+pub(crate) use request::{ScreenAnswer, ScreenRequest};
 pub use view::ClusterView;

@@ -1,8 +1,6 @@
-//! A search on a screen, its answer, and the trait of all screens.
+//! A search on a screen, and its answer.
 
 use super::view::ClusterView;
-use crate::error::Result;
-use crate::roster::Roster;
 
 /// A search for the clusters near one cluster.
 #[derive(Debug, Clone)]
@@ -16,15 +14,12 @@ pub struct ScreenRequest<'a> {
     pub capacity: usize,
     /// Clusters whose lower bound is at or above this limit are not wanted. In data units.
     pub limit: f64,
-    /// Whether the caller expects about `capacity` clusters below the limit. Then the screen need
-    /// not search for a lower limit first.
-    pub is_tight: bool,
     /// Slots to leave out, in increasing order.
     pub skip: &'a [u32],
 }
 
 /// The answer to a [`ScreenRequest`]: all clusters whose lower bound is below `floor`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ScreenAnswer {
     /// Lower bounds, in data units, and slots, in no order.
     pub bounds: Vec<(f64, u32)>,
@@ -42,51 +37,6 @@ impl ScreenAnswer {
             self.floor = floor;
         }
     }
-}
-
-/// The active clusters of one problem on a device, which finds lower bounds on their distances.
-/// Positions are in order of birth.
-pub trait Screen: Send {
-    /// Adds a cluster as the youngest.
-    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()>;
-
-    /// Removes a cluster.
-    fn remove(&mut self, slot: u32) -> Result<()>;
-
-    /// The position of each slot.
-    fn roster(&self) -> &Roster;
-
-    /// Answers all requests. A screen that would otherwise wait for its device calls `meanwhile`,
-    /// once.
-    fn sweep(
-        &mut self,
-        requests: &[ScreenRequest<'_>],
-        meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<ScreenAnswer>>;
-
-    /// This screen, if several threads can search it at the same time.
-    fn on_threads(&self) -> Option<&dyn ThreadedScreen> {
-        None
-    }
-
-    /// Number of requests in one sweep that keep the device busy.
-    fn batch(&self) -> usize;
-
-    /// Number of candidates that the first search for a cluster with this number of members asks
-    /// for. A smaller number means more searches, a larger one longer searches; only the time
-    /// depends on it.
-    fn wanted(&self, _members: usize) -> usize {
-        8
-    }
-
-    /// Whether another screen would be faster for the remaining `active` clusters.
-    fn is_outgrown(&self, active: usize) -> bool;
-}
-
-/// A screen that several threads can search at the same time.
-pub trait ThreadedScreen: Sync {
-    /// Answers a request, with up to this many threads of the pool that it is called in.
-    fn answer(&self, request: &ScreenRequest<'_>, threads: usize) -> ScreenAnswer;
 }
 
 #[cfg(test)]

@@ -1,9 +1,5 @@
 //! A cluster in screen units, in single precision.
 
-use std::sync::OnceLock;
-
-use crate::mahalanobis::packed::packed_len;
-
 /// A cluster in screen units, in single precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterView {
@@ -26,22 +22,4 @@ pub struct ClusterView {
     pub fourth: f32,
     pub largest: f32,
     pub third: f32,
-    /// See [`ClusterView::columns`].
-    pub by_columns: OnceLock<Vec<f32>>,
-}
-
-impl ClusterView {
-    /// The whitening factor packed column by column, made at the first call.
-    pub fn columns(&self) -> &[f32] {
-        self.by_columns.get_or_init(|| {
-            let mut columns = Vec::with_capacity(self.whitening.len());
-            if !self.whitening.is_empty() {
-                let p = self.mean.len();
-                for j in 0..p {
-                    columns.extend((j..p).map(|i| self.whitening[packed_len(i) + j]));
-                }
-            }
-            columns
-        })
-    }
 }

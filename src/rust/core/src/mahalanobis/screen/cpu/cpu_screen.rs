@@ -2,6 +2,8 @@
 
 use rayon::prelude::*;
 
+#[cfg(test)]
+use super::counting;
 use super::layout::{Layout, GROUP_LANES};
 use super::least_bounds::{LeastBounds, SharedLimit};
 use super::store::ClusterStore;
@@ -9,16 +11,11 @@ use super::sweep::{ClusterSweep, NearGroups};
 use crate::error::Result;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::frame::ClusterFrame;
-use crate::mahalanobis::screen::request::{Screen, ScreenAnswer, ScreenRequest, ThreadedScreen};
+use crate::mahalanobis::screen::request::{ScreenAnswer, ScreenRequest};
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::next_float::NextFloat;
 use crate::roster::Roster;
 use crate::simd::dispatch;
-
-/// Smallest number of merges that are prepared together. Fewer merges do not keep all threads
-/// equally busy; more merges are often outdated before their turn comes. Only the time depends on
-/// it.
-const MIN_BATCH: usize = 32;
 
 /// Smallest number of coordinates (clusters × dimensions) for which searches are divided among
 /// threads. Fewer coordinates are compared faster by one thread. Only the time depends on it.
@@ -28,7 +25,8 @@ pub const MIN_PARALLEL_COORDINATES: usize = 1 << 14;
 /// about 3 µs of work. Only the time depends on it.
 const MIN_COORDINATES_OF_PART: usize = 1 << 15;
 
-/// The screen on the CPU.
+/// The active clusters of one problem, and lower bounds on their distances. Positions are in order
+/// of birth.
 pub struct CpuScreen {
     /// Data units per screen unit.
     unit: f64,
@@ -37,16 +35,65 @@ pub struct CpuScreen {
 
 impl CpuScreen {
     /// An empty screen for clusters in slots below `slots`.
-    pub fn new(slots: usize, frame: ClusterFrame) -> Self {
+    pub fn new(slots: usize, frame: &ClusterFrame) -> Self {
         Self {
             unit: frame.unit(),
-            store: ClusterStore::new(slots, Layout::new(&frame)),
+            store: ClusterStore::new(slots, Layout::new(frame)),
         }
     }
-}
 
-impl CpuScreen {
-    /// As [`answer`](ThreadedScreen::answer); `DOUBLE` where coordinates have second parts.
+    /// Adds a cluster as the youngest.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
+        self.store.push(slot, view)
+    }
+
+    /// Removes a cluster.
+    pub fn remove(&mut self, slot: u32) {
+        self.store.remove(slot);
+    }
+
+    /// The position of each slot.
+    pub fn roster(&self) -> &Roster {
+        &self.store.roster
+    }
+
+    /// Number of candidates that the first search for a cluster with this number of members asks
+    /// for. A smaller number means more searches, a larger one longer searches; only the time
+    /// depends on it.
+    pub fn wanted(&self, members: usize) -> usize {
+        match self.store.layout.distance {
+            // Bounds are looser for means over members.
+            Distance::FullMahalanobis if members > 1 => 12,
+            _ => 5,
+        }
+    }
+
+    /// Answers all requests, on the threads of the pool that this is called in.
+    pub fn sweep(&self, requests: &[ScreenRequest<'_>]) -> Vec<ScreenAnswer> {
+        let positions: usize = requests.iter().map(|r| r.end).sum();
+        if positions * self.store.layout.dimensions < MIN_PARALLEL_COORDINATES {
+            return requests.iter().map(|r| self.answer(r, 1)).collect();
+        }
+        let each = (rayon::current_num_threads() / requests.len()).max(1);
+        requests.par_iter().map(|r| self.answer(r, each)).collect()
+    }
+
+    /// Answers a request, on up to this many threads of the pool that this is called in.
+    pub fn answer(&self, request: &ScreenRequest<'_>, threads: usize) -> ScreenAnswer {
+        let answer = if self.store.layout.is_double {
+            self.sweep_for::<true>(request, threads)
+        } else {
+            self.sweep_for::<false>(request, threads)
+        };
+        #[cfg(test)]
+        counting::add(&answer);
+        answer
+    }
+
+    /// As [`answer`](Self::answer); `DOUBLE` where coordinates have second parts.
     fn sweep_for<const DOUBLE: bool>(
         &self,
         request: &ScreenRequest<'_>,
@@ -86,80 +133,5 @@ impl CpuScreen {
                 .expect("there is a part")
         };
         nearest.into_answer(self.unit)
-    }
-}
-
-impl ThreadedScreen for CpuScreen {
-    fn answer(&self, request: &ScreenRequest<'_>, threads: usize) -> ScreenAnswer {
-        if self.store.layout.is_double {
-            self.sweep_for::<true>(request, threads)
-        } else {
-            self.sweep_for::<false>(request, threads)
-        }
-    }
-}
-
-impl Screen for CpuScreen {
-    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
-        self.store.push(slot, view)
-    }
-
-    fn remove(&mut self, slot: u32) -> Result<()> {
-        self.store.remove(slot);
-        Ok(())
-    }
-
-    fn roster(&self) -> &Roster {
-        &self.store.roster
-    }
-
-    fn sweep(
-        &mut self,
-        requests: &[ScreenRequest<'_>],
-        _: &mut dyn FnMut(),
-    ) -> Result<Vec<ScreenAnswer>> {
-        let this = &*self;
-        let positions: usize = requests.iter().map(|r| r.end).sum();
-        if positions * this.store.layout.dimensions < MIN_PARALLEL_COORDINATES {
-            return Ok(requests.iter().map(|r| this.answer(r, 1)).collect());
-        }
-        let each = (rayon::current_num_threads() / requests.len()).max(1);
-        Ok(requests.par_iter().map(|r| this.answer(r, each)).collect())
-    }
-
-    fn on_threads(&self) -> Option<&dyn ThreadedScreen> {
-        Some(self)
-    }
-
-    fn wanted(&self, members: usize) -> usize {
-        match self.store.layout.distance {
-            // Bounds are looser for means over members.
-            Distance::FullMahalanobis if members > 1 => 12,
-            _ => 5,
-        }
-    }
-
-    fn batch(&self) -> usize {
-        MIN_BATCH.max(4 * rayon::current_num_threads())
-    }
-
-    fn is_outgrown(&self, _: usize) -> bool {
-        false
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mahalanobis::screen::checks::check_answers;
-    use crate::mahalanobis::screen::frame::MeanPrecision;
-
-    #[test]
-    fn answers_are_what_they_promise() {
-        for precision in [MeanPrecision::Single, MeanPrecision::Double] {
-            check_answers(precision, |slots, frame| {
-                Box::new(CpuScreen::new(slots, frame))
-            });
-        }
     }
 }

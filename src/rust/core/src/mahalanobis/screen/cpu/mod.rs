@@ -2,6 +2,8 @@
 //! compares with a query in vector registers.
 
 mod balls;
+#[cfg(test)]
+pub mod counting;
 mod cpu_screen;
 mod differences;
 mod layout;
@@ -10,5 +12,7 @@ mod lower_bounds;
 mod store;
 mod sweep;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub use cpu_screen::{CpuScreen, MIN_PARALLEL_COORDINATES};

@@ -1,12 +1,13 @@
-//! Checks that all screens must pass.
+//! Checks the answers of the screen.
 
 use std::collections::HashMap;
 
-use super::{
-    ClusterFrame, ClusterView, MeanPrecision, Profile, Screen, ScreenAnswer, ScreenRequest, Spread,
-};
+use super::CpuScreen;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
+use crate::mahalanobis::screen::{
+    ClusterFrame, ClusterView, MeanPrecision, Profile, ScreenAnswer, ScreenRequest, Spread,
+};
 use crate::matrix::RowSlices;
 use crate::observations::Observations;
 use crate::roster::GONE;
@@ -77,12 +78,16 @@ impl Sample {
     }
 }
 
-/// Checks the answers of screens against the contract of [`ScreenRequest`] and [`ScreenAnswer`],
-/// for several capacities. `new_screen` makes a screen for a number of clusters.
-pub fn check_answers(
-    precision: MeanPrecision,
-    new_screen: impl Fn(usize, ClusterFrame) -> Box<dyn Screen>,
-) {
+#[test]
+fn answers_are_what_they_promise() {
+    for precision in [MeanPrecision::Single, MeanPrecision::Double] {
+        check_answers(precision);
+    }
+}
+
+/// Checks answers against the contract of [`ScreenRequest`] and [`ScreenAnswer`], for several
+/// capacities.
+fn check_answers(precision: MeanPrecision) {
     const CAPACITIES: [usize; 5] = [1, 8, 65, 300, 2_000];
     let mut random = Random::of(64);
     for (data, n, p) in [
@@ -92,18 +97,18 @@ pub fn check_answers(
         (Data::Mixture, 6_000, 39),
     ] {
         let clusters = Sample::new(&mut random, data, n, p, precision);
-        let mut screen = new_screen(n, clusters.frame.clone());
+        let mut screen = CpuScreen::new(n, &clusters.frame);
         for slot in clusters.sorted() {
             screen.push(slot as u32, &clusters.view(slot)).unwrap();
         }
         // Enough for the screen to close the gaps.
         for slot in (0..n).step_by(5) {
-            screen.remove(slot as u32).unwrap();
+            screen.remove(slot as u32);
         }
         // As a merge does: removes two clusters, and adds one in the slot of one of them.
         for slot in (1..n - 1).step_by(10) {
-            screen.remove(slot as u32).unwrap();
-            screen.remove(slot as u32 + 1).unwrap();
+            screen.remove(slot as u32);
+            screen.remove(slot as u32 + 1);
             screen.push(slot as u32, &clusters.view(slot)).unwrap();
         }
         for asked in 0..60 {
@@ -127,10 +132,9 @@ pub fn check_answers(
                 end,
                 capacity,
                 limit,
-                is_tight: asked % 3 == 0,
                 skip: &skip,
             };
-            let found = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
+            let found = screen.answer(&request, 1 + asked % 3);
 
             let case = format!("{data:?}, {n} x {p}, {capacity} wanted, limit {limit}, {found:?}");
             check_answer(&found, &others, capacity, limit, &case);
