@@ -17,7 +17,6 @@ pub const CANDIDATES: usize = 16;
 const FOUND_ROOM: usize = 512;
 const DECIDED_TOGETHER: usize = 16;
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
-
 const SUMS_BYTES: usize = 6_144;
 const RING: usize = 16_384;
 const SKIPPED: usize = 32;
@@ -623,6 +622,38 @@ mod tests {
         assert!(fits(39, 208, 64) && !fits(40, 208, 64));
         assert!(fits(52, 52, 96) && fits(135, 208, 96) && !fits(136, 208, 96));
         assert!(fits(208, 208, 163));
+    }
+
+    /// As the help of `gpu_devices()` says: about 5 p² + 32 p + 420 bytes, and half a kilobyte more
+    /// with full distances in 14 columns, 1.5 more in 100.
+    #[test]
+    fn clusters_take_the_memory_that_the_help_says() {
+        let clusters = 100_000;
+        let each = |dimensions: usize, most_columns, distance| {
+            let sizes = TreeSizes {
+                dimensions,
+                most_columns,
+                clusters,
+                capacity: TreeSizes::capacity_for(clusters),
+                shapes: clusters / 2 + JOBS + 1,
+                distance,
+                observations: match distance {
+                    Distance::Centroid => 0,
+                    Distance::FullMahalanobis => clusters,
+                },
+            };
+            sizes.layout().bytes as f64 / clusters as f64
+        };
+        for (p, most_columns) in [(14, 16), (52, 52), (100, 208), (208, 208)] {
+            let said = (5 * p * p + 32 * p + 420) as f64;
+            let found = each(p, most_columns, Distance::Centroid);
+            assert!((0.94..1.06).contains(&(found / said)), "{p}: {found}");
+        }
+        for (p, most_columns, said) in [(14, 16, 500.0), (100, 208, 1500.0)] {
+            let full = each(p, most_columns, Distance::FullMahalanobis);
+            let more = full - each(p, most_columns, Distance::Centroid);
+            assert!((0.8..1.2).contains(&(more / said)), "{p}: {more}");
+        }
     }
 
     #[test]
