@@ -1,25 +1,24 @@
 // Lower bounds on the distances between queries and clusters, and between queries and balls, in
-// single precision throughout.
+// single precision.
 //
-// mahalanobis/screen says what the bounds are and why they hold; this file follows
-// screen/cpu/lower_bounds.rs term by term.
+// mahalanobis/screen derives the bounds; this file follows screen/cpu/lower_bounds.rs term by term.
 
 #pragma once
 
 #include "clusters.cuh"
 #include "mahalanobis.cuh"
 
-// Where element (i, j), j <= i, of a packed factor is.
+// Index of element (i, j), j <= i, of a packed factor.
 __device__ __forceinline__ uint element(uint p, uint i, uint j) {
   return j * p - j * (j + 1) / 2 + i;
 }
 
-// The whitening factor of this number.
+// The whitening factor with this number.
 __device__ __forceinline__ const float *factor_of(const Clusters &clusters, uint number) {
   return clusters.factors + (size_t)number * packed_length(clusters.dimensions);
 }
 
-// The margins of the bounds.
+// Margins of the bounds for rounding errors.
 struct Margins {
   float unit, shrink, cautious, moment, slack;
   __device__ explicit Margins(uint p) {
@@ -40,32 +39,33 @@ __device__ __forceinline__ float mean_norm(float square, float distance, float v
   return __fsqrt_rn(second) * __fdiv_rn(second, __fsqrt_rn(total));
 }
 
-// A lower bound between a query and a thread's cluster; `to_target` still lacks the bound from the
-// target's own factor.
+// A lower bound on the distance between a query and a thread's cluster. `to_target` does not yet
+// include the bound by the target's own factor.
 struct Bound {
   float to_query, to_target, distance, error;
 };
 
-// Whether the bound may be below `limit` by the square of the distance, or by a part of it; for a
-// cluster that is gone, it may not. `low` and `error` are the sums of the query's and the
-// cluster's.
+// Whether the bound of a cluster may be below `limit`, given the square of the distance or a part
+// of this square. False for a cluster that is gone. `low` and `error` are the sums of the query's
+// and the cluster's.
 __device__ __forceinline__ bool may_be_near(float square, float low, float error, float limit,
                                             const Margins &margins) {
   float left = low * margins.cautious;
   float right = fmaf(low, error, 2.0f * limit);
-  // Where both sides underflow, that tells nothing.
+  // If both sides underflow, the comparison rules nothing out.
   return left * left * square <= right * right;
 }
 
-// The square ||W d||² from which on the bound cannot be below `limit`; a little more, for its
-// rounding. `lost` is what rounding takes from ||W d||.
+// The value of ||W d||² above which the bound cannot be below `limit`, raised a little for its
+// rounding. `lost` is the loss of ||W d|| to rounding.
 __device__ __forceinline__ float enough_for(float limit, float to_target, float lost) {
   float least = fmaxf(limit * 2.00001f - to_target + lost, 0.0f) * 1.00001f;
   return least * least;
 }
 
-// The bound for the cluster at `position`, as `may_be_near` has it. `whitened(factor, enough)` is
-// ||W d||², or less where that is `enough` already. False where the bound cannot be below `limit`.
+// Computes the bound for the cluster at `position`, from the arguments of `may_be_near`.
+// `whitened(factor, enough)` returns ||W d||², or a part of the sum that already exceeds `enough`.
+// Returns false if the bound cannot be below `limit`.
 template <class Whitened>
 __device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position,
                                          const float *query, float square, float target_low,
@@ -99,7 +99,7 @@ __device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position
   return true;
 }
 
-// Has the factor of this number loaded, by a warp.
+// Prefetches the factor with this number, by a warp.
 __device__ __forceinline__ void touch_factor(const Clusters &clusters, uint number) {
   const char *factor = (const char *)factor_of(clusters, number);
   uint bytes = sizeof(float) * packed_length(clusters.dimensions);
@@ -107,11 +107,12 @@ __device__ __forceinline__ void touch_factor(const Clusters &clusters, uint numb
     touch(factor + at);
 }
 
-// Whether a ball can hold a cluster whose bound is below the limit, by the square of the distance
-// of its centre. `error` is its radius and the query's error, `low` the sum of both LOWs.
+// Whether a ball can hold a cluster whose bound is below the limit. `square` is the square of the
+// distance between the query and the ball's centre, `error` the sum of the ball's radius and the
+// query's error, and `low` the sum of both LOWs.
 __device__ __forceinline__ bool ball_competes(float square, float error, float low, float limit,
                                               const Margins &margins) {
   float distance = __fsqrt_rn(square) * margins.shrink - error;
-  // Also where that is no number.
+  // The negation makes NaN true.
   return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
 }

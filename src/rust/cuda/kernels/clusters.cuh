@@ -1,33 +1,33 @@
-// The clusters of a tree on the device, and queries, in single precision: what the host and tree.cu
-// must agree on. src/tree/clusters.rs has the same, and a test compares them.
+// The clusters of a tree and the queries in single precision: what the host and tree.cu must agree
+// on. src/tree/clusters.rs has the same definitions, and a test compares them.
 
 #pragma once
 
 #include "base.cuh"
 
-// The scalars of a cluster, as in struct ClusterView of screen/view.rs; SHAPE is the number of its
-// whitening factor, as an integer, NONE for the identity. SCALARS is their number.
+// The scalars of a cluster, as in struct ClusterView of screen/view.rs. SHAPE is the number of its
+// whitening factor, as an integer, NONE for the identity. SCALARS is the number of scalars.
 enum Scalar { ERROR, LOW, RELATIVE, ABSOLUTE, VARIANCE, FOURTH, LARGEST, THIRD, SHAPE, SCALARS };
 
-// LOW of a cluster that is gone. A NaN, so that no bound with it is below any limit.
+// LOW of a cluster that has been merged away: a NaN, so no bound with it is below any limit.
 #define GONE __uint_as_float(SINGLE_NAN_BITS)
 
-// A query: its scalars as above, then its coordinates.
+// Index of the first coordinate of a query, after its scalars.
 #define COORDINATES SCALARS
 
-// Of a ball: the centre's coordinates, then these.
+// Scalars of a ball, after the coordinates of its centre.
 enum Ball { RADIUS, BALL_LOW, BALL_SCALARS };
 
-// The clusters on the device.
+// The clusters on the device, by position.
 struct Clusters {
   float *rows;    // see row_at
   float *factors; // whitening factors, packed column by column
   uint dimensions;
-  uint member_distances; // whether distances are means of members' distances
+  uint member_distances; // whether full distances are used: means over members
 };
 
-// The row of the cluster at a position, its coordinates and then its scalars, and how far apart
-// these are: the rows of WARP positions are interleaved.
+// The row of the cluster at a position: its coordinates, then its scalars. The rows of WARP
+// positions are interleaved, so the values of a row are ROW_STRIDE apart.
 __device__ __forceinline__ float *row_at(const Clusters &clusters, uint position) {
   size_t length = clusters.dimensions + SCALARS;
   return clusters.rows + position / WARP * WARP * length + position % WARP;

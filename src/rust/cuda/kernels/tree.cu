@@ -1,35 +1,38 @@
-// A whole tree on the device: all merges of a large problem, by all multiprocessors together.
+// Makes a whole tree on the device: all multiprocessors together make the merges of a large
+// problem.
 //
-// The first block is the sequencer (tree_sequencer.cuh): it has the priority queue of all clusters
-// (tree_queue.cuh), merges as long as the unions of the pairs that come next are ready
-// (tree_merge.cuh), takes the results of the other blocks (tree_results.cuh), and plans what they
-// do next (tree_plan.cuh, tree_requests.cuh). These make unions ahead of their turn
-// (tree_union.cuh) and search for their nearest clusters (tree_search.cuh, tree_decide.cuh), while
-// the sequencer goes on. ARCHITECTURE.md, "How a tree grows on a GPU", tells the states of a job,
-// and who writes what. A speculative union depends on its two clusters only, so it is right for as
-// long as both are active; the clusters made since its search are compared with it when its turn
-// comes.
+// Block 0 is the sequencer (tree_sequencer.cuh). It keeps the priority queue of all clusters
+// (tree_queue.cuh), merges as long as the unions of the next pairs are ready (tree_merge.cuh),
+// takes the results of the other blocks (tree_results.cuh), and plans their next jobs
+// (tree_plan.cuh, tree_requests.cuh). The other blocks are workers: while the sequencer goes on,
+// they make speculative unions before their turn (tree_union.cuh) and search for the nearest
+// clusters of each union (tree_search.cuh, tree_decide.cuh). ARCHITECTURE.md, "How a tree grows on
+// a GPU", describes the states of a job, and who writes what. A speculative union depends on its
+// two clusters only, so it is valid as long as both are active. When its turn comes, the sequencer
+// compares it with the clusters made since its search.
 //
-// What decides is in double precision and in the order of operations of mahalanobis/shape.rs and
-// mahalanobis/distance.rs, so results have the same bits with any number of blocks; bounds in
-// single precision only rule clusters out. Which pair comes next is the definition's: the smallest
-// distance, then the smaller slots. As in mahalanobis/agglomerate a pair belongs to the younger of
-// its clusters, and each cluster knows its nearest older ones and a floor under all others.
+// All decisions are made in double precision, in the order of operations of mahalanobis/shape.rs
+// and mahalanobis/distance.rs, so results have the same bits with any number of blocks. Lower
+// bounds in single precision only rule clusters out. The next pair is the pair with the smallest
+// distance; among equal distances, the pair with the smaller slots. As in mahalanobis/agglomerate,
+// a pair belongs to the younger of its clusters. Each cluster knows its nearest older clusters, and
+// a floor below the distances to all other older clusters.
 //
-// DIMENSIONS is the most columns that there may be. Up to 64 coordinates are kept in registers.
+// DIMENSIONS is the largest number of columns. Up to 64 coordinates are kept in registers.
 //
-// All functions are inlined, so that the compiler knows in which memory is what they get by
-// reference: each step waits for the one before, and loads from anywhere take longer (11 to 22% of
-// all time).
+// All functions are inlined, so that the compiler knows the memory space of each reference. Each
+// step waits for the step before it, and loads from the generic address space take longer (11 to
+// 22% of all time).
 
 #include "tree_compact.cuh"
 #include "tree_plan.cuh"
 #include "tree_start.cuh"
 #include "tree_worker.cuh"
 
-// Merges after which the sequencer plans, though results still come.
+// Number of merges after which the sequencer plans even while results keep coming. Without new
+// results, it plans at once.
 #define MERGES_A_PLAN 2
-// Loops of the sequencer between two looks at the host's wish to stop and at the time.
+// Number of the sequencer's loops between two checks of the host's wish to stop and of the time.
 #define LOOPS_BETWEEN_CHECKS 256
 
 __device__ void load_sequencer(const Tree &tree, Sequencer &sequencer) {
@@ -56,7 +59,7 @@ __device__ void load_sequencer(const Tree &tree, Sequencer &sequencer) {
 }
 
 __device__ void store_sequencer(const Tree &tree, Sequencer &sequencer) {
-  // Entries are not kept, but the heads of all clusters are.
+  // The heads of all clusters are kept for the next launch; the queue's entries are not.
   renew_stale(tree);
   sort_out(tree, false, true);
   if (threadIdx.x > 0) return;
@@ -69,8 +72,8 @@ __device__ void store_sequencer(const Tree &tree, Sequencer &sequencer) {
   *tree.progress = sequencer.merges;
 }
 
-// What the sequencer does until the launch is to end. `work_on` does a posted job where there is no
-// other block, and tells whether there was one.
+// Runs the sequencer until the launch ends. `work_on` does posted jobs if the grid has no other
+// block.
 template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
@@ -84,7 +87,7 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
       __syncthreads();
       is_due = true;
     }
-    // As long as results come, they go first.
+    // While results keep coming, taking them goes before planning.
     bool plans = is_due && (results == 0 || sequencer.merges - planned_at >= MERGES_A_PLAN);
     if (plans && sequencer.status == RUNNING) {
       commit(work);
@@ -110,7 +113,7 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
   commit(work);
 }
 
-// Makes merges until all are made, or until `status` says why not.
+// Makes merges until the tree is complete or the launch has to end; STATUS tells why it has ended.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     grow(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
   __shared__ Shared shared;
@@ -134,14 +137,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
   }
   Sequencer &sequencer = sequencer_of_block();
-  // A GPU runs other blocks for the jobs; where the kernels are tested on a CPU, this one does
-  // them.
+  // On a GPU, other blocks do the jobs. In tests on the CPU, a grid of a single block does them
+  // itself.
 #ifdef __CUDACC_RTC__
   constexpr bool is_alone = false;
 #else
   bool is_alone = gridDim.x == 1;
 #endif
-  // Of a workspace, the sequencer needs a part of what distances are computed in.
+  // The sequencer needs only the scratch memory of a workspace.
   double *rest = lists_of_block(tree).end();
   Workspace room(tree, shared, rest);
   if (!is_alone) {
@@ -156,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   uint turn = 0;
   serve(work, [&] {
     if (!is_alone) return;
-    // Some of the jobs at a time, as blocks would that are late.
+    // Does only some of the posted jobs each time, as if the blocks that do them were late.
     turn += 1;
     uint left = tree.control[POSTED] - tree.control[TAKEN], count = min(left, 1u << 2 * (turn % 4));
     for (uint i = 0; i < count; i++) {
@@ -175,8 +178,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   *(volatile uint *)(tree.control + STATUS) = sequencer.status;
 }
 
-// Searches for the nearest older clusters of the clusters at some positions: where all clusters are
-// points, by a warp for some of them.
+// Searches for the nearest older clusters of the points at positions `first` to `end` - 1, where
+// all clusters are points. Each warp searches for POINTS_A_WARP points.
 extern "C" __global__ void __launch_bounds__(THREADS)
     start_with_points(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters,
                       uint first, uint end) {
@@ -184,14 +187,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   uint groups = (end - first + POINTS_A_WARP - 1) / POINTS_A_WARP;
   uint group = blockIdx.x * WARPS + threadIdx.x / WARP;
   if (group >= groups) return;
-  // Those at late positions have most to look at.
+  // Late positions go first, because they have the most older clusters to look at.
   uint from = first + (groups - 1 - group) * POINTS_A_WARP;
   search_points(tree, clusters, from, min((uint)POINTS_A_WARP, end - from),
                 searches[threadIdx.x / WARP]);
 }
 
-// The same for active clusters of any kind, by a block for each; with `only_missing`, for those
-// points for which the warps have not found them.
+// Searches for the nearest older clusters of active clusters of any kind, by a block for each. With
+// `only_missing`, only for points whose neighbours the warps of `start_with_points` have not found.
 extern "C" __global__ void __launch_bounds__(THREADS)
     start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
           uint end, uint only_missing) {
@@ -208,33 +211,35 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 }
 
-// Draw the balls around clusters, then those around balls; by a warp each.
+// Computes the balls around clusters, by a warp each.
 extern "C" __global__ void __launch_bounds__(THREADS)
     enclose(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
   uint ball = (blockIdx.x * THREADS + threadIdx.x) / WARP;
   if (ball < tree.balls) enclose_clusters(tree, clusters, ball);
 }
+// Computes the regions around balls, by a warp each.
 extern "C" __global__ void __launch_bounds__(THREADS)
     enclose_again(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
   uint region = (blockIdx.x * THREADS + threadIdx.x) / WARP;
   if (region < regions_of(tree)) enclose_balls(tree, region);
 }
 
-// Leave the positions of clusters that are gone out of the `used` ones: first by one block, then by
-// a thread for each of them.
+// Computes the new position of each cluster, without the gaps among the `used` positions; by one
+// block.
 extern "C" __global__ void __launch_bounds__(THREADS)
     find_all_moves(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters,
                    uint used) {
   find_moves(tree, clusters, used);
 }
+// Moves each cluster to its new position, by a thread for each position.
 extern "C" __global__ void __launch_bounds__(THREADS)
     move_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters,
              uint used, uint left) {
   move_cluster(tree, clusters, used, left, blockIdx.x * THREADS + threadIdx.x);
 }
 
-// Copies the members of all active clusters to the front of the spare array, whose use is counted
-// anew, by a block for each.
+// Copies the members of all active clusters to the front of the spare array, by a block for each
+// cluster, and counts the used room in MEMBERS_USED.
 extern "C" __global__ void __launch_bounds__(THREADS)
     gather_members(const __grid_constant__ Tree tree) {
   __shared__ uint start;
@@ -250,7 +255,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 }
 
-// Gives all active clusters their shapes anew, for all are full-size now. A block for each.
+// Computes the shapes of all active clusters again, for all clusters are full-size now; by a block
+// for each cluster.
 extern "C" __global__ void __launch_bounds__(THREADS)
     reshape_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
   __shared__ Shared shared;

@@ -1,5 +1,5 @@
-// The balls around clusters that follow each other, and around balls: with them, a sweep passes
-// over what is far from its query.
+// The two-level ball tree: balls around WARP consecutive positions each, and regions around WARP
+// consecutive balls each. With them, a sweep skips clusters that are far from its query.
 
 #pragma once
 
@@ -7,13 +7,13 @@
 
 #include "block.cuh"
 
-// Balls around WARP balls each.
+// Number of regions.
 __device__ __forceinline__ uint regions_of(const Tree &tree) {
   return (tree.balls + WARP - 1) / WARP;
 }
 
-// Balls from which on these pay: finding those that are near takes time of its own; and in many
-// dimensions, few are not near.
+// Minimum number of balls for which regions are used. Finding the near regions takes time of its
+// own, and in many columns few regions are not near.
 #ifndef MANY_BALLS
 #define MANY_BALLS (DIMENSIONS > 16 ? 16384 : 4096)
 #endif
@@ -24,14 +24,14 @@ __device__ __forceinline__ float sum_of_warp(float value) {
   return value;
 }
 
-// A radius that is surely no less, for the rounding of the distance in it.
+// The radius, raised by the rounding error of the distance in it.
 __device__ __forceinline__ float rounded_radius(uint p, float radius) {
   return radius * (1.0f + ((float)p + 16.0f) / (1 << 24));
 }
 
-// Draws the ball around what the lanes of a warp have, as far as it is `there`: points, of which
-// `element(k)` is coordinate k, with the radius `around` and this LOW. `rows` has it as number
-// `at` of `count`.
+// Computes the ball around the points of a warp's lanes and writes it to `rows`, as number `at` of
+// `count`; by the warp. A lane has a point if it is `there`: `element(k)` is its coordinate k,
+// `around` its own radius, and `low` its LOW.
 template <class Element>
 __device__ void enclose_by_warp(uint p, Element element, bool there, float around, float low,
                                 float *rows, size_t count, uint at) {
@@ -55,19 +55,19 @@ __device__ void enclose_by_warp(uint p, Element element, bool there, float aroun
   rows[(p + BALL_LOW) * count + at] = low;
 }
 
-// Draws the ball around WARP positions.
+// Computes the ball around WARP positions, by a warp.
 __device__ void enclose_clusters(const Tree &tree, const Clusters &clusters, uint ball) {
   uint p = tree.dimensions, position = ball * WARP + threadIdx.x % WARP;
   const float *row = row_at(clusters, position);
   auto element = [&](uint k) { return row[k * ROW_STRIDE]; };
   float low = element(p + LOW);
-  // Not so where it is no number, as there is no cluster.
+  // False for NaN, the LOW of a cluster that is gone.
   bool there = low >= 0;
   enclose_by_warp(p, element, there, there ? element(p + ERROR) : 0, low, tree.ball_rows,
                   tree.balls, ball);
 }
 
-// Draws the ball around WARP balls.
+// Computes the region around WARP balls, by a warp.
 __device__ void enclose_balls(const Tree &tree, uint region) {
   uint p = tree.dimensions, ball = region * WARP + threadIdx.x % WARP;
   auto element = [&](uint k) { return tree.ball_rows[(size_t)k * tree.balls + ball]; };
@@ -77,8 +77,8 @@ __device__ void enclose_balls(const Tree &tree, uint region) {
                   regions_of(tree), region);
 }
 
-// Puts a union's row to its position, and enlarges the ball around that and, where these are used,
-// the region; by a warp.
+// Writes a union's row to its position and enlarges the ball and, if regions are used, the region
+// around this position; by a warp.
 __device__ void place_row(const Tree &tree, const Clusters &clusters, const float *row,
                           uint position) {
   uint p = tree.dimensions, ball = position / WARP, region = ball / WARP, lane = threadIdx.x % WARP;
@@ -100,7 +100,7 @@ __device__ void place_row(const Tree &tree, const Clusters &clusters, const floa
   float low = row[p + LOW], error = row[p + ERROR];
   auto enlarge = [&](float *rows, size_t count, uint at, float squares) {
     float radius = rounded_radius(p, __fsqrt_rn(squares) + error);
-    // Their bits order numbers that are not negative.
+    // The bits of numbers that are not negative are ordered as the numbers.
     atomicMax((uint *)(rows + (p + RADIUS) * count + at), __float_as_uint(radius));
     atomicMin((uint *)(rows + (p + BALL_LOW) * count + at), __float_as_uint(low));
   };

@@ -1,6 +1,6 @@
-// The positions of clusters without those of clusters that are gone: sweeps have less to look at,
-// and the balls around WARP positions are small again. The order stays, so clusters that follow
-// each other are still near each other.
+// Removes the positions of clusters that are gone: sweeps have less to look at, and the balls
+// around WARP positions are small again. The order of positions stays, so clusters at consecutive
+// positions are still near each other.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 #include "block.cuh"
 
-// Tells where the cluster at each of the `used` positions goes, NONE where there is none; by one
-// block.
+// Computes the new position of the cluster at each of the `used` positions, NONE for a position
+// without a cluster; by one block.
 __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used) {
   constexpr uint LOADS = 8;
   __shared__ uint counts[WARPS];
@@ -21,7 +21,7 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
 #pragma unroll
     for (uint k = 0; k < LOADS; k++) {
       uint position = mine + k * WARP;
-      // Not so where it is gone: that is no number.
+      // False for NaN, the LOW of a cluster that is gone.
       masks[k] = position < used && row_at(clusters, position)[low] >= 0;
     }
 #pragma unroll
@@ -48,13 +48,13 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
   }
 }
 
-// Moves the cluster at a position to its place in the spare arrays, of which the first `left` are
-// used then; and fills up the last ball with positions without a cluster; by a thread each, WARP at
-// least.
+// Moves the cluster at a position to its new position in the spare arrays, which have `left`
+// clusters in the end. Also fills the last ball up with positions that have no cluster. By a thread
+// for each position, by WARP threads at least.
 __device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint used, uint left,
                              uint position) {
   uint p = tree.dimensions;
-  // The spare rows are as the others.
+  // The spare rows have the same layout.
   Clusters spare = clusters;
   spare.rows = tree.spare_rows;
   size_t step = ROW_STRIDE;

@@ -1,10 +1,10 @@
-// The jobs that the sequencer has posted: a hash table by the ids of their clusters.
+// The sequencer's hash table of jobs, by the ids of their clusters.
 
 #pragma once
 
 #include "tree_queue.cuh"
 
-// The state of a thread's job.
+// The state of the thread's job; NO_JOB if the thread has none.
 __device__ __forceinline__ uint state_of(const Sequencer &sequencer, uint thread) {
   return thread < JOBS ? sequencer.states[thread] : NO_JOB;
 }
@@ -19,14 +19,14 @@ __device__ __forceinline__ void put_in_bucket(Sequencer &sequencer, uint job) {
   sequencer.next[job] = atomicExch(&sequencer.buckets[bucket], job);
 }
 
-// Whether, after so many merges, some recent cluster that a union was not compared with may be none
-// of the last any more.
+// Whether a union's search is too old after `merges` merges: the ring of recent clusters may no
+// longer have all clusters made since the search.
 __device__ __forceinline__ bool is_too_old(const Sequencer &sequencer, uint job, uint merges) {
   return merges - sequencer.made_at[job] > RECENT;
 }
 
-// The job for clusters with these ids; NOWHERE if there is none, or it is too old after so many
-// merges. The second id is NONE for a search.
+// The job for clusters with these ids; NOWHERE if there is none, or if its result is too old after
+// `merges` merges. The second id is NONE for a search.
 __device__ __forceinline__ uint find_job(const Sequencer &sequencer, uint lower_id, uint higher_id,
                                          uint merges) {
   for (uint job = sequencer.buckets[bucket_of(lower_id, higher_id)]; job != NOWHERE;
@@ -39,7 +39,7 @@ __device__ __forceinline__ uint find_job(const Sequencer &sequencer, uint lower_
   return NOWHERE;
 }
 
-// Gives a shape back.
+// Puts a shape on the stack of free shapes.
 __device__ __forceinline__ void free_shape(const Tree &tree, Sequencer &sequencer, uint shape) {
   if (shape != NONE) tree.free_shapes[atomicAdd(&sequencer.free_shapes, 1)] = shape & ~IDENTITY;
 }

@@ -1,10 +1,10 @@
-// What the host and tree.cu must agree on: the arguments, how they are laid out, and the sizes of
-// arrays and blocks. src/tree/arrays.rs has the same, and a test compares them.
+// What the host and tree.cu must agree on: the kernels' arguments, their layout, and the sizes of
+// arrays and blocks. src/tree/arrays.rs has the same definitions, and a test compares them.
 
 #pragma once
 
-// Whether there may be more columns than registers have room for: coordinates are in memory then.
-// Such trees are called wide.
+// Whether the tree is wide: it may have more columns than registers have room for, so coordinates
+// are kept in memory.
 #define IS_WIDE (DIMENSIONS > 64)
 #define IN_REGISTERS (IS_WIDE ? 0 : DIMENSIONS)
 #if IS_WIDE
@@ -13,22 +13,21 @@
 #include "clusters.cuh"
 #include "mahalanobis.cuh"
 
-// Threads of a block.
+// Number of threads of a block.
 #define THREADS 256
 
-// Nearest older clusters that are kept of each cluster.
+// Maximum number of candidates of a cluster: its nearest older clusters.
 #define CANDIDATES 16
-// Jobs at a time: speculative unions, and searches for active clusters; merges after which what a
-// job has found is too old; and bytes of shared memory for the sequencer's state, which lists and
-// rows follow.
-//
-// In few columns, twice as many jobs make a tree at most 1% faster (44,000 x 14 and 167,000 x 14 on
-// an H200), and do not fit into 64 kB of shared memory.
 #if DIMENSIONS > 16 && !IS_WIDE
+// Maximum number of jobs at a time: speculative unions, and searches for active clusters. In few
+// columns, twice as many jobs make a tree at most 1% faster (44,000 x 14 and 167,000 x 14 on an
+// H200), and do not fit into 64 kB of shared memory.
 #define JOBS 256
+// Number of last merges that the sequencer remembers. A job's result is too old after more merges.
 #ifndef RECENT
 #define RECENT 128
 #endif
+// Bytes of shared memory for struct Sequencer. The lists and rows of struct Lists follow it.
 #define SEQUENCER_BYTES 65920
 #else
 #define JOBS 128
@@ -37,60 +36,76 @@
 #endif
 #define SEQUENCER_BYTES 37248
 #endif
-// Clusters that a search has room for, and clusters whose distances are computed together.
+// Maximum number of clusters that a search has room for. If a sweep finds more, its limit is
+// lowered.
 #define FOUND_ROOM 512
+// Maximum number of clusters whose distances are computed together.
 #define DECIDED_TOGETHER 16
-// Those of them that a block has room for at a time, and the sequencer's block, which has less.
+// Number of these distances for which a worker has scratch memory at a time.
 #if IS_WIDE
 #define BLOCK_TOGETHER 6
 #else
 #define BLOCK_TOGETHER DECIDED_TOGETHER
 #endif
+// Number of distances for which the sequencer has scratch memory at a time.
 #define SEQUENCER_TOGETHER 8
-// Places in the rings of what is posted, and of jobs that are done.
+// Number of places in each ring: that of posts, and that of finished jobs.
 #ifndef RING
 #define RING 16384
 #endif
-// A post beside jobs: a call for help, to which the job's number and the tag of the work are added.
+// Bit of a post that calls for help with shared work. The post also has the work's tag and its
+// job's number.
 #define HELP (1u << 31)
+// Bits of the job's number in a call for help, below the tag.
 #define NUMBER_BITS 9
-// A tag tells one work of a number from those before and after, and its kind by the last bit. It is
-// there again after so many that none of the posts with it is left.
+// Bits of a tag. A tag tells the works of one job's number apart, and its last bit is the kind of
+// work. It comes again after 2^(TAG_BITS - 1) works: by then, no post with it is left.
 #ifndef TAG_BITS
 #define TAG_BITS 16
 #endif
-// Bits of the number of a chunk, below the tag.
+// Bits of a chunk's number in SharedWork::next, below the tag.
 #define CHUNK_BITS 16
-// Slots that a search leaves out: the members of a speculative union.
+// Maximum number of slots that a search leaves out: the clusters that its speculative union is made
+// of.
 #define SKIPPED 32
-// Heads of a leaf of the queue, most leaves, and leaves with heads up to a limit that are looked
-// into.
+// Number of heads in a leaf of the queue.
 #define LEAF WARP
+// Maximum number of leaves.
 #define MAX_LEAVES 32768
+// Maximum number of leaves whose heads are read at a time.
 #define NEAR_LEAVES 512
-// Most balls around WARP balls each.
+// Maximum number of regions, the balls around WARP balls each.
 #define MAX_REGIONS 1024
-// Bytes of what a search works with, and of the part of it that sums of members' distances need.
+// Bytes of the working memory of a search, struct SearchState.
 #if IS_WIDE
 #define SEARCH_BYTES 22544
 #else
 #define SEARCH_BYTES 18432
 #endif
+// Bytes of the part of it that sums of members' distances need, struct SearchSums.
 #define SUMS_BYTES 6144
-// Points that a warp searches for at a time at the start.
+// Number of points that a warp searches for at a time at the start.
 #if IS_WIDE
 #define POINTS_A_WARP 4
 #else
 #define POINTS_A_WARP 8
 #endif
 
-// Where the sequencer has its lists and rows: all in shared memory; the rows of jobs in the
-// device's memory; the lists of candidates, too; the rows of recent clusters, too.
+// Where the sequencer keeps its lists and rows:
+//   ALL_IN_SHARED      all of them in shared memory
+//   JOB_ROWS_APART     the rows of jobs in device memory
+//   LISTS_APART        also the lists of candidates
+//   RECENT_ROWS_APART  also the rows of recent clusters
 enum Placement { ALL_IN_SHARED, JOB_ROWS_APART, LISTS_APART, RECENT_ROWS_APART };
 
-// Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
-// host said stop; it cannot go on, and the host must do it otherwise; many positions are without a
-// cluster; or there is no room for the members of unions.
+// Why a launch has ended:
+//   TIME_IS_UP     its time is up
+//   ALL_MERGED     the tree is complete
+//   ALL_FULL_SIZE  all clusters have become full-size
+//   STOPPED        the host has asked to stop
+//   GAVE_UP        it cannot go on, and the host must merge in another way
+//   MANY_GONE      many positions have no cluster
+//   NO_ROOM        there is no room for the members of unions
 enum Status {
   RUNNING,
   TIME_IS_UP,
@@ -102,115 +117,122 @@ enum Status {
   NO_ROOM
 };
 
-// Words of the state that outlives a launch. The host clears those before STATE_STARTS before each.
+// Words of the control state, which outlives a launch. Before each launch, the host clears the
+// words before STATE_STARTS.
 enum Control {
   STATUS,
-  POSTED,          // jobs and calls for help
-  TAKEN,           // of these, by blocks that wait for them or work on them
-  DONE,            // jobs
-  COMMITTED,       // merges whose unions all blocks can see
-  MERGES,          // done
+  POSTED,          // number of posts: jobs and calls for help
+  TAKEN,           // number of posts that blocks wait for, work on or have done
+  DONE,            // number of jobs done
+  COMMITTED,       // number of merges whose unions all blocks can see
+  MERGES,          // number of merges done
   BELOW_THRESHOLD, // number of active clusters that are not full-size
-  NEXT_ID,         // of a cluster or a speculative union
+  NEXT_ID,         // id of the next cluster or speculative union
   SHAPES_USED,
-  FREE_SHAPES,  // how many are on the stack
-  MEMBERS_USED, // of the array
+  FREE_SHAPES,  // number of shapes on the stack of free shapes
+  MEMBERS_USED, // used room in the array of members
   CONTROL_WORDS
 };
 #define STATE_STARTS COMMITTED
 
-// Of a shape, where members count: the moments about the mean that bounds on their distances follow
-// from, E|r|^4 and the vector E|r|^2 r; and before these the quanta of sums of distances to it.
+// Values of a shape for full distances: first the quanta of sums of distances to it; then the
+// moments of its members about the mean, E|r|^4 and the vector E|r|^2 r, from which bounds on
+// distances follow.
 enum Spread { QUANTUM_OF_HIGH, QUANTUM_OF_LOW, FOURTH_MOMENT, THIRD_MOMENTS };
 
-// A search for the nearest clusters of a node; before it, that may have to be made.
+// A job: a search for the nearest clusters of a node. A speculative union may have to be made
+// first.
 struct Job {
-  uint node, slot;              // whose clusters are searched for, and the slot of its pairs
-  uint lower_node, higher_node; // of which a speculative union is made
-  uint is_new;                  // whether that must still be done
+  uint node, slot;              // whose neighbours are searched for; slot of its pairs
+  uint lower_node, higher_node; // the two nodes that a speculative union is made of
+  uint is_new;                  // whether the union must still be made
   uint id;                      // of the union
-  // The jobs that make these nodes first, NONE where they are there; and the ids of those unions.
+  // The jobs that make these two nodes first, NONE for a node that is there; and the ids of their
+  // unions.
   uint waits_for[2], awaited_ids[2];
-  uint order; // clusters of this order and later ones are not wanted
+  uint order; // only clusters of smaller orders count
   uint skipped;
   uint skip[SKIPPED];
-  // What it tells beside its candidates: the merges done before it; how many clusters it found, at
-  // last and at first; how many of them are below the limit; whether its bounds tell too little;
-  // and how many clusters fewer are below the threshold if the union is merged.
+  // The result, beside the candidates: the number of merges committed before the search; the number
+  // of clusters that its last and its first sweep found; the number of clusters below the floor;
+  // whether the bounds are too loose; and the number by which clusters below the threshold become
+  // fewer if the union is merged.
   uint made_at, found, found_first, nearest, is_hopeless, newly_full_size;
-  uint lacks_room; // for the members of the union, which is then not made
-  uint made;       // id of the union that is there, or that lacks room
+  uint lacks_room; // no room for the members of the union, which is then not made
+  uint made;       // id of the union once it is there or lacks room
 };
 
-// What blocks that have nothing else to do help a job with.
+// Kinds of shared work: work of a job that idle blocks help with.
 enum SharedWorkKind { SWEEP, DISTANCES };
 
-// That work. Blocks take chunks of it.
+// Shared work, which blocks take in chunks.
 struct SharedWork {
-  uint next;       // chunk, MAX_CHUNKS or more if there is nothing to do; above it, the tag
-  uint done;       // chunks
-  uint generation; // how much work this job's number had before
-  // Of a sweep: clusters that were found; the bounds that count are from `from` on and below
-  // `limit`, and so are orders below `order`.
+  uint next;       // next chunk, MAX_CHUNKS or more if none is left; above it, the tag
+  uint done;       // number of chunks done
+  uint generation; // number of earlier works of this job
+  // Of a sweep: the number of clusters found. Clusters count if their bound is at least `from` and
+  // below `limit`, and their order below `order`.
   uint found;
   float from, limit;
   uint order;
-  // Of distances: between a node and some clusters; of size 0 where there is none.
+  // Of distances: the node, and the clusters from which its distances are computed. The size is 0
+  // where there is no cluster.
   uint node, node_shape, node_size, node_start;
   uint slots[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
   uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
 };
 
-// Chunks of shared work: the last ones, where it has fewer.
+// Maximum number of chunks of shared work. Work of fewer chunks uses the last numbers.
 #define MAX_CHUNKS 64
 
-// The number of the sequencer's own shared work, after those of jobs.
+// Number of the sequencer's own shared work, after the numbers of jobs.
 #define OF_SEQUENCER JOBS
 
-// Members that are summed over together, at most, and the sums of a job: two for each of both
-// directions.
+// Maximum number of members in a span, whose distances a warp sums together.
 #ifndef SPAN
 #define SPAN 128
 #endif
+// Number of sums of a job: the high and the low part for each of both directions of a distance.
 #define JOB_SUMS (4 * DECIDED_TOGETHER)
 
-// Options and arrays. A node is an active cluster, by its slot, or a job, by `clusters` plus its
-// number: a speculative union, or the place for what is found about an active cluster.
+// Options and arrays of a tree. A node is an active cluster, by its slot, or the union or the
+// result of a job, by `clusters` plus the job's number.
 struct Tree {
-  // Members of a full-size cluster; and data units of a screen unit. Screen units are those of
-  // single precision: 2^20 of them are about the largest coordinate, see screen/frame.rs.
+  // Minimum number of members of a full-size cluster; and the size of a screen unit in data units.
+  // Screen units are used in single precision: the largest coordinate is about 2^20 of them, see
+  // screen/frame.rs.
   double threshold, unit;
-  // For full distances: the diagonal of the observations' bounding box; and an upper bound on what
-  // an exact sum rounds off, in screen units, relative to the stretch of its target.
+  // For full distances: the diagonal of the observations' bounding box; and an upper bound on the
+  // rounding error of an exact sum, in screen units, relative to the stretch of its target.
   double diagonal, sum_error;
   uint subthreshold, normalize, all_full_size, midpoint;
   uint dimensions, clusters; // p; slots, which is the number of clusters at the start
   uint has_shapes, shape_limit;
-  uint milliseconds; // of a launch, about
-  uint batch;        // pairs at the front of the queue whose unions are prepared
-  uint max_jobs;     // at a time, of JOBS
+  uint milliseconds; // approximate time of a launch
+  uint batch;        // number of pairs at the front of the queue whose unions are prepared
+  uint max_jobs;     // maximum number of jobs at a time, up to JOBS
   uint balls, query_words;
   uint placement;    // of the sequencer's lists and rows
-  uint merges_until; // a launch ends with MANY_GONE
+  uint merges_until; // number of merges at which a launch ends with MANY_GONE
   uint log2_terms;   // of exact sums of members' distances
-  uint member_room;  // in the array of members; 0 where distances are those of means
+  uint member_room;  // room in the array of members; 0 for centroid distances
   const double *center;
-  const double *x; // observations, one after the other; where members count
+  const double *x; // observations, one after the other, for full distances
 
   // By node.
   double *means;
-  double *floor_values; // every older cluster that is no candidate has a greater key than the floor
+  double *floor_values; // every older cluster that is not a candidate has a greater key
   ulong *floor_ties;
   ulong *candidate_values; // CANDIDATES for each, in increasing order of keys
   uint *candidate_slots, *candidate_ids;
-  uint *counts; // candidates
+  uint *counts; // number of candidates
   uint *sizes, *shapes;
   uint *member_starts;
 
   // By slot.
-  uint *ids;    // of the slot's cluster; NONE while there is none, or none that is complete
-  uint *firsts; // of the candidates, the first that may still be active
-  uint *orders; // clusters by age: their positions at the start, then by merge
+  uint *ids;    // id of the slot's cluster; NONE if there is none, or while it changes
+  uint *firsts; // index of the first candidate that may still be active
+  uint *orders; // age of the cluster: its position at the start, `clusters` + merge for a union
   uint *positions;
   ulong *head_values, *head_ties;
 
@@ -223,30 +245,33 @@ struct Tree {
   double *spreads; // see Spread
   uint *free_shapes;
 
-  // The observations of clusters; and those of active ones, for when there is no room.
+  // Members of all nodes; and spare room for the members of active clusters, once the array is
+  // full.
   uint *members, *spare_members;
 
   // By position.
   uint *slots_at, *orders_at;
-  // The same where those without a cluster are left out, and where each cluster goes then.
+  // Copies of these and of the rows without the positions that have no cluster; and the new
+  // position of each cluster.
   uint *spare_slots_at, *spare_orders_at, *moves;
   float *spare_rows;
 
-  float *ball_rows;   // of the ball around each WARP positions, as in Clusters
-  float *region_rows; // of that around each WARP of these
-  float *rows;        // of each job's speculative union: coordinates and scalars as in Clusters
-  // The sequencer's lists and the rows of recent clusters, where shared memory has no room: see
-  // Lists.
+  float *ball_rows;   // ball around WARP positions: value k of ball b at k * balls + b, see Ball
+  float *region_rows; // region around WARP balls, in the same layout
+  float *rows;        // speculative union of each job: coordinates, then scalars
+  // The sequencer's lists and the rows of recent clusters, if shared memory has no room for them:
+  // see Lists.
   ulong *list_values;
   uint *list_slots, *list_ids;
   float *recent_rows;
   Job *jobs;
   SharedWork *shared_work; // of jobs and the sequencer
-  double *sums;            // of these: JOB_SUMS for each
-  double *block_factors;   // of wide trees, for each block: see Workspace
-  float *queries;          // and factors, of sweeps: `query_words` for each
-  uint *found;             // FOUND_ROOM bounds and positions for each
-  // Rings: above each number stands one more than how many came before.
+  double *sums;            // JOB_SUMS for each shared work
+  double *block_factors;   // factor of each block of a wide tree: see Workspace
+  float *queries;          // queries of shared sweeps, with factors: `query_words` for each
+  uint *found;             // found by shared sweeps: FOUND_ROOM bounds and positions for each
+  // Rings. The lower half of an entry is a post or the number of a finished job; the upper half is
+  // one more than the number of earlier entries.
   ulong *posted, *done;
 
   // By merge.
@@ -254,6 +279,6 @@ struct Tree {
   uint *lower, *higher;
 
   uint *control;
-  double *radius_factor; // of the radius of a search, as a multiple of its guess: it adapts
-  volatile uint *progress, *stop; // in the host's memory: merges done; its wish
+  double *radius_factor; // factor from the guessed to the used radius of a search; it adapts
+  volatile uint *progress, *stop; // in the host's memory: merges done; the host's wish to stop
 };

@@ -1,15 +1,15 @@
-// Merges whose unions are ready, as far as the entries of the queue tell what comes next, in shared
-// memory; and the copies of unions to where other blocks find them, some merges at a time.
+// Makes the merges whose unions are ready, in shared memory, as far as the queue's entries tell the
+// next pair. After some merges, commits their unions: copies them to where other blocks find them.
 
 #pragma once
 
 #include "tree_balls.cuh"
 #include "tree_jobs.cuh"
 
-// Candidates that are enough to lower a floor to just above them.
+// Number of candidates below the bound that is enough to lower a floor to this bound.
 #define ENOUGH_LEFT 1
 
-// Where the cluster of a merge of the last is.
+// The node of the union of a recent merge: its slot if the merge is committed, its job otherwise.
 __device__ __forceinline__ uint node_of_merge(const Tree &tree, const Sequencer &sequencer,
                                               uint merge) {
   uint at = merge % RECENT;
@@ -17,8 +17,8 @@ __device__ __forceinline__ uint node_of_merge(const Tree &tree, const Sequencer 
                                      : tree.clusters + sequencer.recent_jobs[at];
 }
 
-// Lists a cluster that was made since a speculative union was searched for, if it may be below its
-// floor: the one at this place of the ring, by a thread for each.
+// Lists the recent cluster at this place of the ring if it was made after the search for a job's
+// union and its distance may be below the union's floor; by one thread for each place.
 __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uint place) {
   Sequencer &sequencer = sequencer_of_block();
   uint merges = sequencer.merges, nth = (merges - 1 - place) % RECENT,
@@ -30,7 +30,7 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   Margins margins(p);
   auto bound_for = [&](const float *row, const float *recent) {
     float square = 0;
-    // In registers, no step waits for the comparison of k and p.
+    // Unrolled, no step waits for the comparison of k and p.
 #pragma unroll IS_WIDE ? 8 : DIMENSIONS
     for (uint k = 0; k < (IS_WIDE ? p : DIMENSIONS); k++) {
       float d = k < p ? row[k] - recent[k] : 0;
@@ -39,7 +39,7 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
     float distance = __fsqrt_rn(square) * margins.shrink - (row[p + ERROR] + recent[p]);
     return fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
   };
-  // Each in its own memory, as the compiler knows then.
+  // Each call names the memory, so that the compiler knows it.
   float bound;
   if (lists.has_job_rows())
     bound = bound_for(lists.shared_row(job), lists.shared_recent(place));
@@ -48,7 +48,7 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   else
     bound = bound_for(lists.device_row(job), lists.device_recent(place));
   if (bound >= sequencer.limits[job]) return;
-  // Of no number, nothing is known.
+  // NaN tells nothing.
   if (!(bound >= 0)) bound = 0;
   uint at = atomicAdd(&sequencer.near_recent[merges % 2], 1);
   sequencer.list[at] = place;
@@ -56,7 +56,7 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   atomicMin(&sequencer.least_bounds[merges % 2], __float_as_uint(bound));
 }
 
-// What becomes of a thread's entry, job and recent cluster when the clusters of `job` are merged.
+// Updates the thread's entry, job and recent cluster for the merge of the clusters of `job`.
 __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, lower = sequencer.lower[job], higher = sequencer.higher[job];
@@ -83,7 +83,7 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
       Lists lists = lists_of_block(work.tree);
       auto forget = [&](uint *slots) {
         uint found[CANDIDATES];
-        // All are read before any is written, so no read waits for another one.
+        // All slots are read before any is written, so no read waits for another read.
 #pragma unroll
         for (uint c = 0; c < CANDIDATES; c++) found[c] = slots[c * JOBS + i];
 #pragma unroll
@@ -111,13 +111,13 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
     sequencer.recent_ids[i - FIRST_OF_RECENT] = NONE;
 }
 
-// A bound on distances, in single precision and screen units, as the bits of one in data units.
+// Converts a bound from single precision and screen units to the bits of a distance in data units.
 __device__ __forceinline__ ulong bits_of_bound(const Tree &tree, float bound) {
   return __double_as_longlong((double)bound * tree.unit);
 }
 
-// A candidate of a job's union, one for each lane below CANDIDATES; they are in order. One that is
-// not `there` has been merged, or never was.
+// A candidate of a job's union, one for each lane below CANDIDATES, in increasing order. A
+// candidate that is not `there` has been merged, or never existed.
 struct Candidate {
   uint slot, id;
   ulong value;
@@ -133,9 +133,9 @@ struct Candidate {
   }
 };
 
-// Lowers a union's floor to the least bound on its distances to near recent clusters, where enough
-// candidates are left below: then none of these distances has to be computed. Returns whether that
-// is so; all threads come to the same. `nearest` becomes the distance of the nearest candidate.
+// Lowers a union's floor to the least bound on its distances to near recent clusters if ENOUGH_LEFT
+// candidates are below this bound. Then none of these distances has to be computed. Returns whether
+// it has done so, in all threads. `nearest` becomes the distance of the nearest candidate.
 __device__ __forceinline__ bool lower_floor(const Work &work, uint job, uint merge, Key &floor,
                                             ulong &nearest) {
   const Sequencer &sequencer = sequencer_of_block();
@@ -151,7 +151,7 @@ __device__ __forceinline__ bool lower_floor(const Work &work, uint job, uint mer
   return true;
 }
 
-// Makes a cluster number `rank` of the candidates of a slot.
+// Makes a cluster the candidate number `rank` of a slot.
 __device__ __forceinline__ void keep(const Work &work, uint slot, uint rank, Key key, uint other,
                                      uint id) {
   size_t to = (size_t)slot * CANDIDATES + rank;
@@ -163,7 +163,7 @@ __device__ __forceinline__ void keep(const Work &work, uint slot, uint rank, Key
   work.entries.first_id = id;
 }
 
-// Gives a slot its floor, and so many candidates.
+// Gives a slot its floor and its number of candidates.
 __device__ __forceinline__ void keep_floor(const Work &work, uint slot, uint count, Key floor) {
   work.tree.floor_values[slot] = __longlong_as_double(floor.value);
   work.tree.floor_ties[slot] = floor.tie;
@@ -171,8 +171,8 @@ __device__ __forceinline__ void keep_floor(const Work &work, uint slot, uint cou
   if (count == 0) work.entries.first = floor;
 }
 
-// Makes what a union's search has found the candidates of its slot, as far as it is active and
-// below this floor, by a warp. That is in order.
+// Makes the candidates of a job's union that are active and below `floor` the candidates of its
+// slot, by a warp. They keep their order.
 __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floor) {
   uint lane = threadIdx.x % WARP, slot = sequencer_of_block().lower[job];
   Candidate candidate(work, job);
@@ -199,13 +199,14 @@ __device__ __forceinline__ Operand operand_of_job(const Tree &tree, const Sequen
           sequencer.starts[job]};
 }
 
-// Recent clusters that are compared at once: by a warp for each of both directions.
+// Maximum number of recent clusters that `keep_with_few` compares: two warps share each, one for
+// each direction.
 #define COMPARED_AT_ONCE (WARPS / 2)
 static_assert(2 * WARPS <= 3 * SEQUENCER_TOGETHER, "scratch for each warp");
 static_assert(COMPARED_AT_ONCE + CANDIDATES <= WARP, "a lane for each");
 
-// As `keep_nearest_active`, where few are to be compared; false where they are many, or members
-// count. What the first warp writes is there for that warp only.
+// Does the same as `keep_nearest_active` if few clusters have to be compared. Returns false if they
+// are many, or with full distances. Only the first warp may read what the first warp writes here.
 __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key floor,
                                               ulong nearest) {
   const Tree &tree = work.tree;
@@ -218,7 +219,7 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   bool is_compared = lane < near && bits_of_bound(tree, bound) <= nearest;
   uint compared = __ballot_sync(WHOLE_WARP, is_compared), count = __popc(compared);
   if (count > COMPARED_AT_ONCE) return false;
-  // The lane that has number n of these.
+  // The lane of the compared cluster number n.
   auto lane_of = [&](uint n) {
     uint left = compared;
     for (uint i = 0; i < n; i++) left &= left - 1;
@@ -227,7 +228,7 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   Operand mine = operand_of_job(tree, sequencer, job);
   double *lengths = work.room.shared.reduced;
 #if IS_WIDE
-  // All threads share the rows of each.
+  // All threads share the rows of each factor.
   static_assert(COMPARED_AT_ONCE <= SEQUENCER_TOGETHER, "room for each");
   auto recent = [&](uint n) { return recent_at(tree, sequencer, sequencer.list[lane_of(n)]); };
   node_distances(tree, mine, count, work.room.scratch, work.room.together, recent,
@@ -246,14 +247,14 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
 #endif
   __syncthreads();
   if (warp > 0) return true;
-  // Those that are not compared are behind this.
+  // The clusters that are not compared stay behind this floor.
   uint least = __float_as_uint(is_compared ? single_infinity() : bound);
   for (int step = WARP / 2; step > 0; step /= 2)
     least = min(least, __shfl_xor_sync(WHOLE_WARP, least, step));
   Key left = {bits_of_bound(tree, __uint_as_float(least)), 0};
   if (left < floor) floor = left;
   Candidate one(work, job);
-  // The lanes after the candidates have those that were compared.
+  // The lanes after those of the candidates have the compared clusters.
   uint n = lane - min(lane, (uint)CANDIDATES);
   uint its_place = __shfl_sync(WHOLE_WARP, place, lane_of(n));
   if (lane >= CANDIDATES) {
@@ -272,7 +273,7 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   bool stays = one.there && key < floor;
   uint staying = __ballot_sync(WHOLE_WARP, stays), all = __popc(staying);
   uint candidates = staying & ((1u << CANDIDATES) - 1);
-  // Candidates are in order; each of the others is compared with all.
+  // The candidates are in order; each compared cluster is compared with all.
   uint rank = __popc(candidates & ((1u << lane) - 1));
   for (uint i = 0; i < count; i++) {
     uint source = CANDIDATES + i;
@@ -295,9 +296,9 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   return true;
 }
 
-// The same where clusters made since the search may be below its floor: `list` has their places.
-// Those are compared that may be nearer than the `nearest` candidate; the others are then behind
-// the floor.
+// Gives a union's slot its candidates and floor if clusters made since its search may be below
+// `floor`; `list` has the places of these clusters. The distance is computed for clusters that may
+// be nearer than the `nearest` candidate; all others stay behind the floor. By the block.
 __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, Key floor,
                                                     ulong nearest) {
   const Tree &tree = work.tree;
@@ -305,7 +306,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
   uint slot = sequencer.lower[job], i = threadIdx.x,
        near = sequencer.near_recent[sequencer.merges % 2];
   Operand mine = operand_of_job(tree, sequencer, job);
-  // The recent cluster that is listed as number `n`.
+  // The compared cluster number `n`.
   auto recent = [&](uint n) { return recent_at(tree, sequencer, sequencer.compared[n]); };
   touch_node(tree, mine.node, mine.shape, i, THREADS);
   if (i == 0) {
@@ -357,8 +358,8 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
   __syncthreads();
 }
 
-// The job whose union is that of an entry's pair, if it is ready after so many merges; NOWHERE
-// otherwise.
+// The job whose union is that of an entry's pair, if it is ready and not too old after `merges`
+// merges; NOWHERE otherwise.
 __device__ __forceinline__ uint ready_job(const Sequencer &sequencer, const QueueEntry &entry,
                                           uint merges) {
   if (entry.kind != PAIR) return NOWHERE;
@@ -368,9 +369,9 @@ __device__ __forceinline__ uint ready_job(const Sequencer &sequencer, const Queu
   return job != NOWHERE && sequencer.states[job] == READY ? job : NOWHERE;
 }
 
-// Merges the pair of the entry at `at`, whose speculative union is `job`, and finds which entry is
-// the first then. `front` and `unsorted_count` are for that: see first_entry. What all threads have
-// looked at to get here does not change before they all have met once more.
+// Merges the pair of the entry at `at`, whose speculative union is `job`, and finds the next first
+// entry. `front` and `unsorted_count` are arguments of `first_entry`. The values by which all
+// threads of the caller decided on this merge change only after the first barrier in here.
 __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint &front,
                                       uint unsorted_count) {
   const Tree &tree = work.tree;
@@ -441,8 +442,8 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
   }
 }
 
-// Copies the unions of the merges since the last time to their slots and positions, where all
-// blocks find them from now on.
+// Commits the merges since the last commit: copies their unions to their slots and positions, where
+// all blocks find them from now on.
 __device__ __forceinline__ void commit(const Work &work) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
@@ -450,9 +451,10 @@ __device__ __forceinline__ void commit(const Work &work) {
   __syncthreads();
   uint first = sequencer.committed, count = sequencer.merges - first;
   if (count == 0) return;
-  // That their slots have no cluster shows before anything else of them changes.
+  // All blocks see that the slots have no cluster before anything else of the slots changes.
   if (i == 0) __threadfence();
-  // Of those of the first merges, read before all wait for that.
+  // The positions of each warp's first merge are read before the barrier, which hides their
+  // latency.
   auto positions_of = [&](uint n, uint &position, uint &gone) {
     uint job = sequencer.recent_jobs[(first + n) % RECENT];
     position = tree.positions[sequencer.lower[job]];
@@ -491,7 +493,7 @@ __device__ __forceinline__ void commit(const Work &work) {
   __syncthreads();
 }
 
-// Merges as far as the unions are ready; sets the status where it goes on no more.
+// Merges as long as the next union is ready. Sets the status when the launch has to end.
 __device__ void merge_all_ready(const Work &work) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
@@ -527,7 +529,7 @@ __device__ void merge_all_ready(const Work &work) {
     uint job = ready_job(sequencer, first, sequencer.merges);
     if (job == NOWHERE) return;
     __syncthreads();
-    // As long as nothing else is to be done, each merge tells the next one.
+    // As long as nothing else has to be done, each merge tells the next one.
     while (job != NOWHERE) {
       merge(work, first.at, job, front, unsorted_count);
       if (threadIdx.x == 0) sequencer.merges += 1;

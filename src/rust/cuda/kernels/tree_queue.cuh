@@ -1,8 +1,8 @@
-// The priority queue of all clusters, of the block that makes the merges.
+// The sequencer's priority queue of all clusters.
 //
-// Each cluster has a head: its first active candidate, or its floor. The heads up to a limit are in
-// shared memory, as entries; all are in the device's memory, and the first one of each LEAF of
-// them.
+// Each active cluster has a head: its first active candidate, or its floor. All heads are in device
+// memory, and so is the first head of each leaf of LEAF slots. Heads up to a limit are in shared
+// memory, too, as entries.
 
 #pragma once
 
@@ -17,7 +17,8 @@ __device__ __forceinline__ void mark_leaf(Sequencer &sequencer, uint slot) {
   atomicOr(&sequencer.dirty[leaf / 32], 1u << leaf % 32);
 }
 
-// Whether a key and its owner come before another one. Floors of the same value have the same key.
+// Whether a key and its owner come before another key and its owner. Floors of the same value have
+// the same key.
 __device__ __forceinline__ bool comes_before(ulong value, ulong tie, uint owner, ulong other_value,
                                              ulong other_tie, uint other_owner) {
   if (value != other_value) return value < other_value;
@@ -28,7 +29,7 @@ __device__ __forceinline__ bool is_before(const QueueEntry &one, const QueueEntr
   return comes_before(one.value, one.tie, one.owner, other.value, other.tie, other.owner);
 }
 
-// The entry at `at`, which may be NONE.
+// The entry at index `at`; an empty one if `at` is NONE.
 __device__ __forceinline__ QueueEntry entry_at(const Sequencer &sequencer, uint at) {
   if (at == NONE) return {INFINITY_BITS, ~0ull, NONE, NONE, EMPTY};
   return {sequencer.values[at], sequencer.ties[at], sequencer.owners[at], at, sequencer.kinds[at]};
@@ -40,7 +41,8 @@ __device__ __forceinline__ bool is_beyond(const Sequencer &sequencer, ulong valu
                       owner);
 }
 
-// Makes a head an entry, by one thread.
+// Writes a cluster's head to the entry at index `at`, by one thread. A head beyond the limit leaves
+// the entry empty.
 __device__ __forceinline__ void put_entry(Sequencer &sequencer, uint at, const Head &head,
                                           uint owner) {
   Key key = head.key;
@@ -54,7 +56,7 @@ __device__ __forceinline__ void put_entry(Sequencer &sequencer, uint at, const H
   sequencer.entry_higher_ids[at] = comes_first ? head.other_id : head.id;
 }
 
-// Notes that an entry may be out of order, by one thread of those that work on entries.
+// Notes that an entry may be out of order, by one thread for each entry.
 __device__ __forceinline__ void add_unsorted(Sequencer &sequencer, uint at) {
   if (sequencer.kinds[at] == EMPTY || sequencer.is_unsorted[at]) return;
   sequencer.is_unsorted[at] = 1;
@@ -62,7 +64,7 @@ __device__ __forceinline__ void add_unsorted(Sequencer &sequencer, uint at) {
   if (nth < MAX_UNSORTED) sequencer.unsorted[nth] = at;
 }
 
-// Finds the head of an entry's owner anew, by a warp.
+// Computes the head of an entry's owner again, by a warp.
 __device__ void renew_entry(const Tree &tree, Sequencer &sequencer, uint at) {
   uint owner = sequencer.owners[at];
   Head head = write_head(tree, owner);
@@ -75,7 +77,7 @@ __device__ void renew_entry(const Tree &tree, Sequencer &sequencer, uint at) {
 
 __device__ void insert_unsorted();
 
-// Finds the heads of all stale entries anew, and puts the entries in order.
+// Computes the heads of all stale entries again, and sorts the entries.
 __device__ __forceinline__ void renew_stale(const Tree &tree) {
   Sequencer &sequencer = sequencer_of_block();
   __syncthreads();
@@ -91,14 +93,14 @@ __device__ __forceinline__ void renew_stale(const Tree &tree) {
 
 // ---- filling the queue ----
 
-// The least of the values of a warp's threads, in all of them.
+// The least value of a warp's threads, in all of them.
 __device__ __forceinline__ ulong least_of_warp(ulong value) {
   for (int offset = WARP / 2; offset; offset /= 2)
     value = min(value, __shfl_xor_sync(WHOLE_WARP, value, offset));
   return value;
 }
 
-// Finds the first heads of all leaves anew that need it.
+// Computes the first head of each dirty leaf again, a leaf by a warp.
 __device__ __forceinline__ void renew_leaves(const Tree &tree, Sequencer &sequencer) {
   __syncthreads();
   uint words = (leaves_of(tree) + 31) / 32, lane = threadIdx.x % WARP;
@@ -130,7 +132,7 @@ __device__ __forceinline__ void renew_leaves(const Tree &tree, Sequencer &sequen
       for (uint k = 0; k < TOGETHER; k++) {
         uint i = some + k * WARPS;
         if (i >= listed) break;
-        // Those with the least value, then of these with the least tie; the first slot of them.
+        // The least value, then the least tie among its heads, then the first of their slots.
         ulong value = least_of_warp(values[k]);
         ulong tie = least_of_warp(values[k] == value ? ties[k] : ~0ull);
         uint first = __ffs(__ballot_sync(WHOLE_WARP, values[k] == value && ties[k] == tie)) - 1;
@@ -145,9 +147,9 @@ __device__ __forceinline__ void renew_leaves(const Tree &tree, Sequencer &sequen
   } while (count > NEAR_LEAVES);
 }
 
-// Collects heads up to the limit as entries, as many as there is room for: of all, or of a sample,
-// those in leaves whose hash is not above `share`. Returns how many there are, or about where they
-// are more than there is room for.
+// Collects heads up to the limit as entries, until there is no more room: the heads of all leaves,
+// or of a sample, the leaves with a hash up to `share`. Returns the number of heads, or an estimate
+// of it if they are more than there is room for.
 __device__ __forceinline__ uint collect_heads(const Tree &tree, Sequencer &sequencer, uint share) {
   uint lane = threadIdx.x % WARP, leaves = leaves_of(tree);
   __syncthreads();
@@ -167,7 +169,7 @@ __device__ __forceinline__ uint collect_heads(const Tree &tree, Sequencer &seque
       if (values[k] == limit &&
           is_beyond(sequencer, limit, tree.leaf_ties[leaf], tree.leaf_owners[leaf]))
         continue;
-      // Each has one head up to the limit, or more.
+      // Each of these leaves has at least one head up to the limit.
       uint at = atomicAdd(&sequencer.listed, 1);
       if (at < NEAR_LEAVES) sequencer.near_leaves[at] = leaf;
     }
@@ -200,7 +202,7 @@ __device__ __forceinline__ uint collect_heads(const Tree &tree, Sequencer &seque
   return listed < sequencer.listed ? (uint)((ulong)count * sequencer.listed / listed) : count;
 }
 
-// Puts the entries that are not empty in order.
+// Sorts the entries that are not empty, each by a thread that counts the entries before its own.
 __device__ __forceinline__ void sort_entries() {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, rank = 0;
@@ -214,7 +216,7 @@ __device__ __forceinline__ void sort_entries() {
   __syncthreads();
   if (there) {
     ulong value = sequencer.values[i];
-    // Most differ in the upper half already.
+    // Most values already differ in the upper half.
     const uint *halves = (const uint *)sequencer.values + 1;
     uint half = value >> 32, equal = 0;
 #pragma unroll 16
@@ -235,7 +237,7 @@ __device__ __forceinline__ void sort_entries() {
   __syncthreads();
 }
 
-// The same, where all but the unsorted ones are in order.
+// Sorts the entries if only the unsorted ones may be out of order: merges these into the others.
 __device__ __forceinline__ void insert_unsorted() {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, lane = i % WARP, warp = i / WARP;
@@ -249,7 +251,7 @@ __device__ __forceinline__ void insert_unsorted() {
   if (i < MAX_UNSORTED) sequencer.before[i] = 0;
   if (lane == 0) sequencer.kept[warp] = __popc(staying);
   __syncthreads();
-  // Lane f counts what comes before number f of the unsorted ones.
+  // Lane f counts the sorted entries that come before unsorted entry number f.
   uint before = 0, inserted = 0;
   for (uint f = 0; f < unsorted_count; f++) {
     QueueEntry other = entry_at(sequencer, sequencer.unsorted[f]);
@@ -286,9 +288,9 @@ __device__ __forceinline__ void insert_unsorted() {
   __syncthreads();
 }
 
-// The first entry of the queue, by a warp, in all its lanes; `but` does not count. Entries of the
-// order before `front`, which goes on, are empty or unsorted; of the unsorted ones there are so
-// many.
+// The first entry of the queue without `but`, by a warp, in all its lanes. `front` is an index in
+// the sorted order: all sorted entries before it are empty or unsorted. It moves on to the first
+// entry that is neither. There are `unsorted_count` unsorted entries.
 __device__ __forceinline__ QueueEntry first_entry(const Sequencer &sequencer, uint &front,
                                                   uint unsorted_count, uint but) {
   uint lane = threadIdx.x % WARP, first = NONE;
@@ -308,7 +310,7 @@ __device__ __forceinline__ QueueEntry first_entry(const Sequencer &sequencer, ui
   if (mine == but) mine = NONE;
   QueueEntry unsorted = entry_at(sequencer, mine);
   bool comes_first = unsorted.kind != EMPTY && is_before(unsorted, least);
-  // Few of them come before the others.
+  // Few unsorted entries come before the others.
   for (uint mask = __ballot_sync(WHOLE_WARP, comes_first); mask != 0;) {
     uint source = __ffs(mask) - 1;
     least = entry_at(sequencer, __shfl_sync(WHOLE_WARP, mine, source));
@@ -318,10 +320,10 @@ __device__ __forceinline__ QueueEntry first_entry(const Sequencer &sequencer, ui
   return least;
 }
 
-// Lowers the limit to where about FILLED of `count` heads are below it: to one of those that were
-// collected, or of a sample, but not the last one.
+// Lowers the limit so that about FILLED of `count` heads are up to it: to one of the collected
+// heads, or to one of a sample, but never to the last.
 __device__ void lower_limit(const Tree &tree, Sequencer &sequencer, uint count) {
-  // Of many more than there is room for, those that found room are no fair sample.
+  // Of many more heads than there is room for, the collected ones are no fair sample.
   if (count > 2 * ENTRIES) {
     uint share = ~0u / count * (ENTRIES / 2);
     while (collect_heads(tree, sequencer, share) < 2) share = share > ~0u / 2 ? ~0u : 2 * share;
@@ -330,7 +332,7 @@ __device__ void lower_limit(const Tree &tree, Sequencer &sequencer, uint count) 
   if (i < ENTRIES) sequencer.kinds[i] = i < sampled ? PAIR : EMPTY;
   sort_entries();
   if (i == 0) {
-    // At least so many as tell enough.
+    // A lower rank in a sample would tell too little.
     uint wanted = max((uint)((ulong)sampled * FILLED / count), min(8u, sampled / 2));
     uint last = sequencer.sorted[wanted - 1];
     sequencer.limit_value = sequencer.values[last];
@@ -340,7 +342,7 @@ __device__ void lower_limit(const Tree &tree, Sequencer &sequencer, uint count) 
   __syncthreads();
 }
 
-// Fills the queue's entries anew: with about FILLED heads, or all.
+// Fills the queue again, with about FILLED heads, or with all.
 __device__ __forceinline__ void refill(const Tree &tree) {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x;
@@ -356,7 +358,8 @@ __device__ __forceinline__ void refill(const Tree &tree) {
   __syncthreads();
   if (i % WARP == 0) atomicMin(&sequencer.limit_value, least);
   __syncthreads();
-  // The limit goes on from where it was: up to there, few are left. How far, the last time tells.
+  // The limit is raised from its last value, below which few heads are left, by the step that the
+  // last call has chosen.
   double first = __longlong_as_double(max(sequencer.limit_value, limit_before)),
          step = sequencer.step;
   __syncthreads();
@@ -383,7 +386,8 @@ __device__ __forceinline__ void refill(const Tree &tree) {
   if (i == 0) {
     double passed = __longlong_as_double(sequencer.limit_value) - first;
     double wanted = fmin(fmax((double)FILLED / count, 0.5), 2.0);
-    // It may be cut to before where it was; and is never so small that it changes nothing.
+    // The limit may have been lowered below its last value. The step must be large enough to change
+    // the limit.
     sequencer.step = fmax(passed > 0 ? passed * wanted : 0.5 * step, first * MIN_STEP);
   }
   if (i < ENTRIES) sequencer.kinds[i] = EMPTY;

@@ -1,10 +1,11 @@
-// The results of jobs, as the sequencer takes them.
+// The sequencer takes the results of jobs.
 
 #pragma once
 
 #include "tree_merge.cuh"
 
-// Whether a slot's cluster has been merged since so many merges were done, of the last ones.
+// Whether a slot's cluster has been merged after the first `merges` merges. True if more than
+// RECENT merges have been done since.
 __device__ __forceinline__ bool is_merged_since(const Sequencer &sequencer, uint slot,
                                                 uint merges) {
   if (sequencer.merges - merges > RECENT) return true;
@@ -22,7 +23,7 @@ __device__ void take_union(const Work &work, uint number) {
   Sequencer &sequencer = sequencer_of_block();
   uint lane = threadIdx.x % WARP, node = tree.clusters + number, count = tree.counts[node];
   const Job job = tree.jobs[number];
-  // All is read before anything is written, so no read waits for another one.
+  // All values are read before any is written, so no read waits for another read.
   double floor = tree.floor_values[node];
   ulong tie = tree.floor_ties[node];
   uint size = tree.sizes[node], shape = tree.shapes[node];
@@ -41,7 +42,7 @@ __device__ void take_union(const Work &work, uint number) {
   }
   Lists lists = lists_of_block(tree);
   if (lane < CANDIDATES) {
-    // All are there to be read, whether they count or not: so no read waits for another one.
+    // All CANDIDATES may be read, whether they count or not, so no read waits for another read.
     size_t from = (size_t)node * CANDIDATES + lane;
     uint at = lane * JOBS + number, slot = tree.candidate_slots[from];
     uint id = tree.candidate_ids[from];
@@ -59,7 +60,7 @@ __device__ void take_union(const Work &work, uint number) {
   sequencer.replacements[number] = NONE;
   sequencer.floor_values[number] = __double_as_longlong(floor);
   sequencer.floor_ties[number] = tie;
-  // Above it, also where it is 0: there may be others at this distance.
+  // Strictly above the floor, even if it is 0: other clusters may be at this distance.
   sequencer.limits[number] = next_above(__double2float_ru(floor / tree.unit * (1 + SLACK)));
   sequencer.sizes[number] = size;
   sequencer.shapes[number] = shape;
@@ -76,7 +77,7 @@ __device__ void take_union(const Work &work, uint number) {
   sequencer.is_changed[number] = true;
 }
 
-// Gives an active cluster the candidates that a search has found, by a warp.
+// Gives an active cluster the candidates that its search has found, by a warp.
 __device__ void take_search(const Work &work, uint number) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
@@ -99,7 +100,7 @@ __device__ void take_search(const Work &work, uint number) {
   Key before = floor_of(tree, slot), floor = floor_of(tree, node);
   __syncwarp();
   if (lane == 0) {
-    // Otherwise a search whose bounds tell too little would be made for ever.
+    // Otherwise a search with bounds that are too loose would be repeated for ever.
     if (count == 0 && !(before < floor)) sequencer.status = GAVE_UP;
     tree.counts[slot] = count;
     tree.floor_values[slot] = __longlong_as_double(floor.value);
@@ -114,11 +115,11 @@ __device__ void take_search(const Work &work, uint number) {
       is_entry = true;
     }
   }
-  // Its head is found with those of other entries that are stale.
+  // The heads of stale entries are computed later, all together.
   if (!__any_sync(WHOLE_WARP, is_entry)) write_head(tree, slot);
 }
 
-// Takes the results of all jobs that are done; returns how many they are.
+// Takes the results of jobs that are done, THREADS at most. Returns their number.
 __device__ uint take_results(const Work &work) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();

@@ -1,123 +1,138 @@
-// What the sequencer, the block that makes the merges, keeps in shared memory.
+// The state of the sequencer, the block that makes the merges, in shared memory.
 
 #pragma once
 
 #include "tree_decide.cuh"
 
-// Of a job: unused; a speculative union without a result, or with one; one that is merged, or that
-// cannot be merged any more, until no job needs it; a search for an active cluster. NO_JOB is that
-// of a thread beyond the number of jobs.
+// States of a job:
+//   UNUSED     its number is free
+//   PENDING    a speculative union without a result
+//   READY      a speculative union with its result
+//   MERGED     its pair has been merged, and posted jobs may still use its node
+//   DROPPED    it cannot be merged any more, and posted jobs may still use its node
+//   SEARCHING  a search for an active cluster
+//   NO_JOB     for a thread beyond the number of jobs
 enum JobState { UNUSED, PENDING, READY, MERGED, DROPPED, SEARCHING, NO_JOB };
 
-// Of an entry of the queue: none; a pair of active clusters; a floor; a pair of which one cluster
-// is merged away.
+// Kinds of entries of the queue:
+//   EMPTY  none
+//   PAIR   a pair of active clusters
+//   FLOOR  a floor of an active cluster
+//   STALE  the owner's head must be computed again
 enum EntryKind { EMPTY, PAIR, FLOOR, STALE };
 
-// Entries of the queue. A thread has one and one job, or none. The last threads look at recent
-// clusters, one each.
+// Number of entries of the queue. The first threads have one entry and one job each.
 #define ENTRIES JOBS
 static_assert(JOBS <= THREADS, "a thread for each job and entry");
+// The first of the last RECENT threads, which look at one recent cluster each.
 #define FIRST_OF_RECENT (THREADS - RECENT)
 
-// Entries that the queue is filled up to; those at which it is filled again; and those that are
-// enough then.
+// Number of entries that the queue is filled up to.
 #define FILLED (ENTRIES * 3 / 4)
+// Number of entries below which the queue is filled again.
 #define FEW (ENTRIES / 4)
+// Number of entries from which on a filled queue is full enough.
 #define ENOUGH_ENTRIES (ENTRIES * 7 / 16)
 
-// Loads of a thread at a time, where they would wait for each other otherwise.
+// Number of loads that a thread issues together where each would wait for the one before otherwise.
 #define TOGETHER 4
 
-// Of the limit that the queue is filled up to, the least share by which it is raised.
+// Least step of the queue's limit, relative to the limit.
 #define MIN_STEP 1e-12
 
-// Entries that may be out of order.
+// Maximum number of entries that may be out of order.
 #define MAX_UNSORTED WARP
 
-// Of the hash table of jobs.
+// Number of buckets of the hash table of jobs.
 #define BUCKETS 256
+// No job: end of a bucket's list.
 #define NOWHERE NONE
 
-// An entry, or none, as `at` says.
+// An entry of the queue and its index `at`; no entry if its kind is EMPTY.
 struct QueueEntry {
   ulong value, tie;
   uint owner, at, kind;
 };
 
 struct Sequencer {
-  // Jobs: a speculative union's ids, slots and shapes, the nodes to make it from, its pair's
-  // distance, the merges done when it was searched for, and how far it is from the queue: 1 for the
-  // pair of an entry, 2 for that of its union, ...; 0 where it is not expected soon. A search has
-  // one cluster.
+  // Jobs. For a speculative union: its state, id, slots, the ids of its clusters, the nodes that it
+  // is made of and their shapes; the number of merges done before its search; its depth; whether
+  // one of its clusters has been merged elsewhere; and the distance of its pair. The depth counts
+  // merges from the queue: 1 for the pair of an entry, 2 for the next merge of its union, and so
+  // on; 0 if it is not expected soon. A search has one cluster, the lower one.
   uint states[JOBS], ids[JOBS], lower[JOBS], higher[JOBS], lower_ids[JOBS], higher_ids[JOBS];
   uint lower_nodes[JOBS], higher_nodes[JOBS], lower_shapes[JOBS], higher_shapes[JOBS];
   uint made_at[JOBS], depths[JOBS], is_obsolete[JOBS];
   ulong pair_values[JOBS];
-  // Posted jobs that use its node, its own among them, and whose nodes its own uses.
+  // The number of posted jobs that use its node, its own job included; and the jobs whose nodes it
+  // uses.
   uint users[JOBS], lower_used[JOBS], higher_used[JOBS];
-  // Results.
+  // Results of jobs.
   uint counts[JOBS], shapes[JOBS], sizes[JOBS], starts[JOBS], newly_full_size[JOBS];
   ulong floor_values[JOBS], floor_ties[JOBS];
   float limits[JOBS]; // the floors in screen units, or more
-  // Of a speculative union whose nearest neighbour is merged meanwhile: the slot of that one's
-  // union, and its id.
+  // Replacement neighbour of a speculative union whose nearest neighbour has been merged: slot and
+  // id of the union with that neighbour.
   uint replacements[JOBS], replacement_ids[JOBS];
-  // A hash table of their ids: the first of each bucket, and the next ones.
+  // Hash table of jobs: the first job of each bucket, and the next job of each job.
   uint buckets[BUCKETS], next[JOBS];
 
   // Entries of the queue: heads up to the limit, with the ids of their pairs.
   uint kinds[ENTRIES], owners[ENTRIES], entry_lower_ids[ENTRIES], entry_higher_ids[ENTRIES];
   ulong values[ENTRIES], ties[ENTRIES];
-  // Those that are not empty, in order; then those whose heads are newer than that order.
+  // The indices of entries that are not empty, in order; then the unsorted entries, whose heads are
+  // newer than this order.
   uint sorted[ENTRIES], sorted_count;
   uint unsorted[MAX_UNSORTED], is_unsorted[ENTRIES], unsorted_count;
   ulong limit_value, limit_tie;
   uint limit_owner;
-  uint dirty[MAX_LEAVES / 32]; // leaves whose least head is to be found anew, a bit for each
+  uint dirty[MAX_LEAVES / 32]; // a bit for each leaf whose first head must be computed again
 
-  // The last merges: slot and id of the union, NONE where that is merged away, its job, and the
-  // slot of the other cluster.
+  // The last merges: slot and id of the union (NONE if it has been merged), its job, and the slot
+  // of the other cluster.
   uint recent_slots[RECENT], recent_ids[RECENT], recent_jobs[RECENT], recent_higher[RECENT];
   uint recent_shapes[RECENT], recent_sizes[RECENT], recent_starts[RECENT];
 
   uint list[THREADS], near_leaves[NEAR_LEAVES];
   uint listed, count, unused_count, few, many, inserted;
-  // Of `insert_unsorted`: the entries that keep their place, by warp, and those before each
-  // unsorted one.
+  // For `insert_unsorted`: the number of entries that keep their place, by warp, and the number of
+  // entries before each unsorted one.
   uint kept[WARPS], before[MAX_UNSORTED];
-  // Near recent clusters that `list` has, of merges with even and odd numbers, and the bits of the
-  // least bound on their distances.
+  // The number of near recent clusters in `list`, and the bits of the least bound on their
+  // distances; each for merges with even and with odd numbers.
   uint near_recent[2], least_bounds[2];
-  // The bounds of those; the places of those that are compared, and the bits of the least bound of
-  // the others.
+  // The bounds of near recent clusters; the places of those that are compared, and the bits of the
+  // least bound of the others.
   float near_bounds[RECENT];
   uint compared[RECENT], least_left;
-  // What the last merge left at the front of the queue: its own entry, and the first of the others,
-  // with its job if that is ready.
+  // The front of the queue after the last merge: the entry of its union, and the first other entry,
+  // with its job if it is ready.
   QueueEntry made, following;
   uint following_job;
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
-  uint done; // jobs
+  uint done; // number of jobs whose results are taken
   uint first_post, request_count;
   uint is_urgent; // whether the first entry has no job yet
   uint to_post[JOBS], posted;
-  // Jobs whose unions' next merges are wished for; whether they may be guessed; and the last guess.
+  // Jobs whose next merges a plan requests, and their number; whether these merges may be
+  // speculated on; and the last speculative merge after each job.
   uint listed_jobs[JOBS], listed_count, guesses[JOBS], follows[JOBS];
-  // The plan in which each was listed last; how many plans there were, and the merges done before
-  // the last one of all jobs.
+  // The plan in which each job was listed last; the number of plans; and the number of merges
+  // before the last whole plan.
   uint listed_in[JOBS], plans, whole_plan_at;
-  // Whether what may follow a speculative union has changed since that was listed.
+  // Whether the merges that may follow a speculative union have changed since it was listed.
   unsigned char is_changed[JOBS];
-  // Whether a plan has looked at it before a union that its own may be joined with had a job.
+  // Whether a plan has listed the union before another union, with which it may be joined, had a
+  // job.
   unsigned char is_early[JOBS];
-  unsigned char listed_depths[JOBS]; // how far those that are listed are from the queue
-  // Numbers for new jobs.
+  unsigned char listed_depths[JOBS]; // depths of the listed jobs
+  // Unused numbers, for new jobs.
   unsigned char unused[JOBS];
-  // Of the first entries: a bit for each one before it that has one of its clusters.
+  // For each of the first entries, a bit for each earlier entry that shares a cluster with it.
   uint conflicts[WARP];
-  // What new jobs are for: see MergeRequest.
+  // Requests of a plan, for new jobs: see RequestKind.
   uint request_kinds[JOBS], request_subjects[JOBS], request_candidates[JOBS], request_depths[JOBS];
-  double step; // of the limit, where the queue is filled
+  double step; // by which `refill` raises the limit
   double radius_factor;
 };
 static_assert(sizeof(Sequencer) <= SEQUENCER_BYTES, "the host reserves enough");
@@ -126,7 +141,7 @@ static_assert(sizeof(Sequencer) <= SEQUENCER_BYTES, "the host reserves enough");
 extern __shared__ double memory[];
 #endif
 
-// The sequencer's state of this block: the compiler should know that it is in shared memory.
+// The sequencer's state. By this cast, the compiler knows that it is in shared memory.
 __device__ __forceinline__ Sequencer &sequencer_of_block() { return *(Sequencer *)memory; }
 
 // A candidate of a job: the distance, slot and id of a cluster.
@@ -135,11 +150,11 @@ struct Listed {
   uint slot, id;
 };
 
-// The sequencer's lists and rows, behind its state or in the device's memory, as Placement says:
-// the candidates of each job, number c of job j at c * JOBS + j; the rows of recent clusters; and
-// those of jobs.
+// The sequencer's lists and rows, behind its state in shared memory or in device memory, as
+// Placement says: the candidates of each job, number c of job j at c * JOBS + j; the rows of recent
+// clusters; and the rows of jobs.
 //
-// Each access is to one of the two memories by name, so that the compiler knows which one it is.
+// Each access names one of the two memories, so that the compiler knows which one it is.
 struct Lists {
   const Tree &tree;
   ulong *values;
@@ -153,12 +168,12 @@ struct Lists {
     slots = (uint *)(values + places);
     ids = slots + places;
     recent_rows = (float *)(ids + places);
-    // Odd, for the banks of shared memory.
+    // Odd, to avoid bank conflicts in shared memory.
     recent_length = p + 2 + (p + 1) % 2;
     row_length = p + SCALARS;
     job_rows = recent_rows + (has_recent_rows() ? RECENT * recent_length : 0);
   }
-  // Whether these are in shared memory.
+  // Whether the lists, and the rows below, are in shared memory.
   __device__ __forceinline__ bool has_lists() const { return tree.placement < LISTS_APART; }
   __device__ __forceinline__ bool has_recent_rows() const {
     return tree.placement < RECENT_ROWS_APART;
@@ -180,7 +195,7 @@ struct Lists {
       tree.list_ids[at] = to.id;
     }
   }
-  // The row of a job, in shared memory or in the device's.
+  // The row of a job, in shared or in device memory.
   __device__ __forceinline__ float *shared_row(uint job) const {
     return job_rows + job * row_length;
   }
@@ -190,7 +205,7 @@ struct Lists {
   __device__ __forceinline__ float *row(uint job) const {
     return has_job_rows() ? shared_row(job) : device_row(job);
   }
-  // The row of a recent cluster: its coordinates, its error and its LOW.
+  // The row of a recent cluster: its coordinates, its ERROR and its LOW.
   __device__ __forceinline__ float *shared_recent(uint merge) const {
     return recent_rows + merge % RECENT * recent_length;
   }
@@ -200,7 +215,7 @@ struct Lists {
   __device__ __forceinline__ float *recent(uint merge) const {
     return has_recent_rows() ? shared_recent(merge) : device_recent(merge);
   }
-  // Where what follows starts.
+  // Where free shared memory starts, after the lists and rows.
   __device__ double *end() const {
     float *end = job_rows + (has_job_rows() ? JOBS * row_length : 0);
     return (double *)((size_t)(end + 3) / 16 * 16);
@@ -211,7 +226,7 @@ __device__ __forceinline__ Lists lists_of_block(const Tree &tree) {
   return Lists(tree, memory + SEQUENCER_BYTES / sizeof(double));
 }
 
-// All that the sequencer's functions work with, beside its state. `search` is for the sums of
+// The arguments of the sequencer's functions, beside its state. `search` is for the sums of
 // members' distances.
 struct Work {
   const Tree &tree;
