@@ -1,34 +1,35 @@
-// Of what a search has found, the distances that decide.
+// Computes the distances, in double precision, of the clusters that a search has found, and decides
+// which are the nearest.
 //
-// Meanwhile the sequencer goes on to merge. What is read of a cluster that is merged away then may
-// be of two clusters, which does no harm: neither counts any more, as the sequencer compares with
-// its new clusters itself.
+// Meanwhile, the sequencer goes on merging. The values that are read of a cluster may then belong
+// to two clusters, one after the other. This does no harm: neither of them counts any more, because
+// the sequencer compares with its new clusters itself.
 
 #pragma once
 
 #include "tree_help.cuh"
 
-// Of the clusters whose distances are computed together, those with the least bounds first, so many
-// should be nearer than all others can be.
+// Distances are computed in order of the bounds, until this number of clusters is nearer than the
+// next bound.
 #define ENOUGH_NEAR 4
-// Clusters whose distances are computed at a time, where members do not count: the first ones are
-// mostly enough.
+// Number of clusters whose distances are computed at a time, with centroid distances: the first
+// ones are mostly enough.
 #define DECIDED_AT_A_TIME 12
 static_assert(DECIDED_AT_A_TIME <= DECIDED_TOGETHER, "room for them");
-// The limit of the bounds in which the nearest cluster is found surely, as a multiple of the least
-// distance that is known.
+// Limit of bounds, as a multiple of the least known distance, up to which the nearest cluster is
+// certainly found.
 #define ABOVE_LEAST 1.05f
 
-// Clusters with one bound, more than there is room for, whose distances are computed, at most. If
-// too high, a search takes longer than the rest of the tree; if too low, the CPU makes trees of
-// tight groups far apart.
+// Maximum number of clusters with the same bound for which all distances are computed although they
+// are more than there is room for. If too high, a search takes longer than the rest of the tree; if
+// too low, the CPU makes trees of tight groups far apart.
 #define MAX_CROWDED 4096
-// The limit with which a search is tried again where they are more, as a multiple of that bound. If
-// too low, the search is made again once all that is nearer is merged; if too high, rounding hides
-// that there are none below.
+// Limit of the next try if even more clusters have one bound, as a multiple of this bound. If too
+// low, the search is repeated once all nearer clusters are merged; if too high, rounding hides that
+// no cluster is below.
 #define BELOW_CROWD 0.999f
 
-// Puts what was found in order by the bounds.
+// Sorts the indices of the found clusters by their bounds.
 __device__ __forceinline__ void order_by_bounds(SearchState &search) {
   uint count = search.found;
   FOR_EACH(i, count) {
@@ -42,7 +43,7 @@ __device__ __forceinline__ void order_by_bounds(SearchState &search) {
   __syncthreads();
 }
 
-// What a search works with to decide; `number` is that of its job, or NONE.
+// The arguments of the functions that decide. `number` is that of the search's job, or NONE.
 struct Deciding {
   const Tree &tree;
   const Clusters &clusters;
@@ -53,8 +54,9 @@ struct Deciding {
   Workspace &room;
 };
 
-// Adds some of what was found to the entries: those from number `first` on, by the bounds. What is
-// read of a cluster counts if it is there before and after.
+// Computes the distances of the found clusters number `first` to `end` - 1, in order of their
+// bounds, and adds them to the entries. A cluster counts if its id is the same before and after its
+// values are read.
 __device__ void add_distances(const Deciding &on, uint first, uint end) {
   const Tree &tree = on.tree;
   SearchState &search = on.search;
@@ -97,8 +99,7 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
   __syncthreads();
 }
 
-// Keeps the least of the entries, as many as there are candidates; the floor is not above the
-// others.
+// Keeps the CANDIDATES least entries. Lowers the floor to the least of the others.
 __device__ __forceinline__ void trim(Entries &entries) {
   constexpr uint MOST = (FOUND_ROOM + CANDIDATES + THREADS - 1) / THREADS;
   uint count = entries.count, ranks[MOST], slots[MOST], ids[MOST];
@@ -132,9 +133,9 @@ __device__ __forceinline__ void trim(Entries &entries) {
   __syncthreads();
 }
 
-// Adds what was found for `search.node` to the entries: at least some, of those with the least
-// bounds, or `all` unless it has members to sum over. Returns the distance from which on there may
-// be others.
+// Adds the clusters found for `search.node` to the entries, in order of their bounds: until enough
+// of them are near; or all of them, in a sweep of several parts or, unless the node has several
+// members, with `all`. Returns the distance from which on there may be others.
 __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
   SearchState &search = on.search;
   Entries &entries = on.entries;
@@ -159,9 +160,10 @@ __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
   }
 }
 
-// Searches for the nearest clusters of `node`, about up to a limit of bounds, and makes them the
-// candidates of `result`: as `add_nearest`. `sweep` collects those below `search.limit`, of one of
-// `search.parts`. False where bounds tell too little.
+// Searches for the nearest clusters of `node`, first up to a limit of bounds, and makes them the
+// candidates of `result`. `all` is an argument of `add_nearest`. `sweep` collects the clusters with
+// bounds below `search.limit`, in part `search.part` of `search.parts`. Returns false if bounds are
+// too loose.
 template <class Sweep>
 __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint result,
                                              float limit, bool all, Sweep sweep) {
@@ -177,20 +179,21 @@ __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint
     search.is_last = false;
   }
   uint enough = has_members(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
-  // In more dimensions, far more is found a little farther away.
+  // In many dimensions, a slightly larger radius finds far more clusters.
   float from = 0, growth = 1.0f + 8.0f / (float)tree.dimensions, factor = growth;
   double floor;
   for (;;) {
     if (!find(search, from, limit, growth, enough, sweep)) {
-      // They have one bound, just below this limit.
+      // More clusters than there is room for have the same bound, just below this limit.
       limit = search.limit;
       bool are_few = search.found <= MAX_CROWDED;
       float below = BELOW_CROWD * limit;
       bool is_hopeless = !are_few && (search.is_last || !(below > from));
       __syncthreads();
       if (is_hopeless) return false;
-      // The distances of all are computed, part by part. Where they are too many, there may be none
-      // a bit nearer: then that is the floor, without candidates.
+      // If they are few enough, the distances of all are computed, part by part. If they are too
+      // many, there may be no cluster a bit nearer: then the lower limit becomes the floor, without
+      // candidates.
       if (threadIdx.x == 0) {
         if (are_few)
           search.parts = (tree.balls + GROUP - 1) / GROUP;
@@ -214,12 +217,12 @@ __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint
       __syncthreads();
       if (search.part > 0) continue;
     }
-    // Where bounds tell little, all that was found may be farther away. Then come those with
-    // greater bounds.
+    // If bounds tell little, all found clusters may be farther away than the limit. Then clusters
+    // with greater bounds follow.
     if (search.near > 0 || search.is_last || !(search.limit < single_infinity())) break;
     from = search.limit;
     trim(entries);
-    // With those up to a bit above the least distance, it is known which one is the nearest.
+    // With all clusters up to a bit above the least distance, the nearest one is known.
     limit = factor * from;
     if (entries.count > 0) {
       float least = (float)(__longlong_as_double(entries.values[0]) / tree.unit);

@@ -1,8 +1,8 @@
-// The distances between a node and some clusters, where these are means over members.
+// The full distances between a node and some clusters: means over members.
 //
-// Their sums do not depend on the order of the terms, so any warps of any blocks may add shares of
-// them. The members of a cluster are divided into spans, and so are those of the node, for each
-// cluster anew: spans of one member each, where all together are few.
+// Their sums do not depend on the order of the terms, so any warp of any block may add a share. The
+// members of each cluster are divided into spans, and so are the members of the node, once for each
+// cluster. If all members together are few, a span is a single member.
 
 #pragma once
 
@@ -19,13 +19,14 @@ __device__ __forceinline__ Operand cluster_of(const SearchState &search, uint n)
   return {search.slots[n], search.shapes[n], search.sizes[n], search.starts[n]};
 }
 
-// Finds where the spans, of so many members, of all clusters start: first those of the cluster's
-// members, then those of the node's. By a block.
+// Computes where the spans, of `members` members each, of all clusters start: for each cluster,
+// first the spans of its own members, then the spans of the node's members. By all threads of the
+// block.
 __device__ void find_spans(SearchState &search, uint members) {
   __syncthreads();
   uint lane = threadIdx.x;
   if (lane < WARP) {
-    // Beyond few members, how many makes no difference to what needs spans of one.
+    // Spans of one member are used for few members only: a greater number tells no more.
     auto spans_of = [&](uint size) {
       return members > 1 ? (size + members - 1) / members : min(size, FEW_MEMBERS + 1u);
     };
@@ -46,7 +47,7 @@ __device__ __forceinline__ uint all_spans(const SearchState &search) {
   return search.first_spans[DIRECTIONS];
 }
 
-// The members that a direction is from, and the node that it is to.
+// The operand whose members a direction sums over, and the operand to which their distances are.
 __device__ __forceinline__ void find_ends(const SearchState &search, uint direction, Operand &from,
                                           Operand &to) {
   Operand cluster = cluster_of(search, direction / 2);
@@ -55,8 +56,8 @@ __device__ __forceinline__ void find_ends(const SearchState &search, uint direct
   to = is_back ? cluster : search.node;
 }
 
-// The sums, where a span is one member and all are few: a thread for each, then one for each
-// direction.
+// Computes the sums if a span is one member and all members are few, by all threads of the block: a
+// thread computes each term, then a thread adds the terms of each direction.
 __device__ __forceinline__ void sum_few(const Tree &tree, SearchState &search) {
   uint i = threadIdx.x, all = all_spans(search);
   double2 sum = make_double2(0, 0);
@@ -64,7 +65,7 @@ __device__ __forceinline__ void sum_few(const Tree &tree, SearchState &search) {
     uint at = start + i;
     if (at < all) {
       uint direction = 0;
-      // The last one that does not start after it.
+      // The last direction that does not start after this span.
       for (uint end = DIRECTIONS; end - direction > 1;) {
         uint middle = (direction + end) / 2;
         if (search.first_spans[middle] <= at)
@@ -94,12 +95,12 @@ __device__ __forceinline__ void sum_few(const Tree &tree, SearchState &search) {
   __syncthreads();
 }
 
-// Adds some spans to the sums, by a warp.
+// Adds the spans from `first` to `end` - 1 to the sums, by a warp.
 __device__ __forceinline__ void add_spans(const Tree &tree, const SearchState &search, uint first,
                                           uint end, double *sums) {
   uint lane = threadIdx.x % WARP;
   while (first < end) {
-    // The last direction that does not start after the first of them.
+    // The last direction that does not start after span `first`.
     static_assert(DIRECTIONS >= WARP, "a direction for each lane");
     uint mine = search.first_spans[1 + lane];
     bool comes_first = lane + WARP < DIRECTIONS && search.first_spans[1 + lane + WARP] <= first;
@@ -120,7 +121,7 @@ __device__ __forceinline__ void add_spans(const Tree &tree, const SearchState &s
   }
 }
 
-// Adds part `part` of `parts` of all spans to the sums, by a block.
+// Adds part `part` of `parts` of all spans to the sums, by all threads of the block.
 __device__ void add_part(const Tree &tree, const SearchState &search, uint part, uint parts,
                          double *sums) {
   uint all = all_spans(search), each = (all + parts - 1) / parts;
@@ -130,7 +131,7 @@ __device__ void add_part(const Tree &tree, const SearchState &search, uint part,
   add_spans(tree, search, first, min(end, first + share), sums);
 }
 
-// The distance of a cluster by the sums.
+// The distance between the node and cluster number `n`, from the sums.
 __device__ double summed_distance(const SearchState &search, uint n) {
   const double *sums = search.sums + 4 * n;
   return average(exact_mean(sums[0], sums[1], search.sizes[n]),

@@ -1,34 +1,34 @@
-// Work of a job that blocks which have nothing else to do help with: it is divided into chunks,
-// which they are called to take.
+// Shared work: work of a job that is divided into chunks. Idle blocks are called to help with them.
 
 #pragma once
 
 #include "tree_distances.cuh"
 
-// Blocks that are called to help with distances, at most.
+// Maximum number of blocks that are called to help with distances.
 #ifndef DISTANCE_HELPERS
 #define DISTANCE_HELPERS (MAX_CHUNKS - 1)
 #endif
-// Posts that nobody has taken yet, with which no more help is called for. Calls for only as many
-// blocks as wait just then took 1.2 times as long for 44,000 x 14 with full distances, and 1.5
-// times for 167,000 x 14 (H200).
+// Number of untaken posts from which on no more help is called for. Calls for only as many blocks
+// as were waiting took 1.2 times as long for 44,000 x 14 with full distances, and 1.5 times for
+// 167,000 x 14 (H200).
 #define MAX_UNTAKEN (RING / 4)
-// Balls that a block sweeps by itself; others are divided into so many chunks, with room for what
-// is in them, of at least so many balls; and the blocks that are called to help, at most. A chunk
-// of many columns takes longer.
+// Maximum number of balls that a block sweeps by itself. More balls are divided into chunks.
 #ifndef ALONE
 #define ALONE (IS_WIDE ? 16 : 128)
 #endif
+// Maximum number of chunks of a sweep, unless the balls need more parts to have room.
 #ifndef SWEEP_CHUNKS
 #define SWEEP_CHUNKS (IS_WIDE ? MAX_CHUNKS : DIMENSIONS > 16 ? 34 : 24)
 #endif
+// Minimum number of balls in a chunk. In many columns, a chunk takes longer.
 #ifndef MIN_IN_CHUNK
 #define MIN_IN_CHUNK (IS_WIDE ? 8 : 48)
 #endif
+// Maximum number of blocks that are called to help with a sweep.
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
-// Spans whose sums a block computes by itself; others are divided into chunks of one for each warp,
-// or more.
+// Maximum number of spans whose sums a block computes by itself. More spans are divided into
+// chunks, which have at least one span for each warp.
 #ifndef SPANS_ALONE
 #define SPANS_ALONE 32
 #endif
@@ -41,14 +41,14 @@ __device__ __forceinline__ uint chunks_of_distances(const SearchState &search) {
 }
 static_assert(MAX_LEAVES <= MAX_CHUNKS * MAX_IN_PART, "chunks for the most balls");
 
-// Posts as many numbers, by as many threads; a thread's own is `number`, and `first` the place of
-// the first one. What they are about has been written, and ordered by a fence.
+// Posts numbers, by a thread for each: this thread posts `number` at place `first` + `nth` of the
+// ring. What a number refers to must have been written before, and ordered by a fence.
 __device__ __forceinline__ void write_post(const Tree &tree, uint first, uint nth, uint number) {
   uint ticket = first + nth;
   *(volatile ulong *)(tree.posted + ticket % RING) = (ulong)(ticket + 1) << 32 | number;
 }
 
-// Sweeps a chunk.
+// Sweeps a chunk, by all threads of the block.
 __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWork &work,
                             uint number, uint chunk, SearchState &search, float *query) {
   if (threadIdx.x == 0) search.found = 0;
@@ -68,7 +68,7 @@ __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWo
   }
 }
 
-// The tag of the work that so much came before.
+// The tag of work of this kind, which is number `generation` of a job's works.
 __device__ __forceinline__ uint tag_of(uint generation, uint kind) {
   return (2 * generation + kind) % (1u << TAG_BITS);
 }
@@ -76,8 +76,8 @@ __device__ __forceinline__ uint kind_of(uint tag) { return tag % 2; }
 static_assert(SWEEP < 2 && DISTANCES < 2, "a bit for the kind");
 static_assert(OF_SEQUENCER < 1 << NUMBER_BITS && NUMBER_BITS + TAG_BITS < 31, "room in a post");
 
-// Copies what is to be known of work, for a block that helps. `meanwhile` is called while what is
-// read is on its way.
+// Copies the description of shared work, for a block that helps. `meanwhile` is called while the
+// reads are on their way.
 template <class Meanwhile>
 __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &work, uint number,
                                           bool is_sweep, SearchState &search, float *query,
@@ -87,8 +87,8 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
   if (is_sweep) {
     const float *from = tree.queries + (size_t)number * tree.query_words;
     constexpr uint EACH = (QUERY_LENGTH + padded_row(IN_REGISTERS) + THREADS - 1) / THREADS;
-    // All is read before any of it is written, so no read waits for another one; of many columns,
-    // the factor follows.
+    // All words are read before any is written, so no read waits for another read. In wide trees,
+    // the rest of the factor follows.
     float words[EACH];
 #pragma unroll
     for (uint n = 0; n < EACH; n++)
@@ -122,8 +122,8 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
   find_spans(search, SPAN);
 }
 
-// Takes chunks of a job's work for as long as there are some. The block knows the work with this
-// tag, or, where it `knows` none yet, expects that.
+// Takes chunks of a job's shared work until none is left, by all threads of the block. If the block
+// `knows` work already, `tag` is its tag; otherwise `tag` is that of the call for help.
 __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number,
                                             SearchState &search, float *query, uint tag,
                                             bool knows) {
@@ -140,8 +140,8 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
     __syncthreads();
     uint chunk = search.chunk % (1u << CHUNK_BITS), present = search.chunk >> CHUNK_BITS;
     if (chunk >= MAX_CHUNKS) return;
-    // The work does not end before this chunk is done; so what was copied is of this one, if it has
-    // the tag, as nothing else came between the post and now.
+    // The work of this chunk cannot end before the chunk is done. If it has the tag of the copied
+    // description, this is its description, because no other work came between the post and now.
     bool is_sweep = kind_of(present) == SWEEP;
     if (present != tag) {
       tag = present;
@@ -164,8 +164,8 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
   }
 }
 
-// Has other blocks help with so many chunks of work, of which `describe` writes what they have to
-// know; all is done when this returns.
+// Shares `chunks` chunks of work with up to `most_helpers` other blocks, by all threads of the
+// block. `describe` writes the description of the work. All chunks are done when this returns.
 template <class Describe>
 __device__ void share_work(const Tree &tree, const Clusters &clusters, uint number, uint kind,
                            uint chunks, uint most_helpers, SearchState &search, float *query,
@@ -175,9 +175,9 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   describe(work);
   __threadfence();
   __syncthreads();
-  // At the same time, by two warps.
+  // Two warps do this at the same time.
   if (threadIdx.x == WARP) {
-    // The ring has room for all that all blocks call for then.
+    // Below MAX_UNTAKEN, the ring has room for the calls of all blocks.
     int untaken =
         (int)(*(volatile uint *)(tree.control + POSTED) - *(volatile uint *)(tree.control + TAKEN));
     bool calls = gridDim.x > 2 && untaken < MAX_UNTAKEN;
@@ -203,7 +203,9 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   __syncthreads();
 }
 
-// Sweeps for a query; of many balls that are one part, before the sequencer has enlarged any.
+// Sweeps for a query, by all threads of the block. If there are more than MAX_IN_PART balls and
+// they are not divided into parts, the sweep uses regions: then it must come before the sequencer
+// has enlarged any ball.
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, SearchState &search,
                             float *query) {
   if (search.parts > 1 || tree.balls <= MAX_IN_PART)
@@ -237,8 +239,8 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
   __syncthreads();
 }
 
-// Sums the distances between the node and the clusters of a search; for a job, whose number is not
-// NONE, with the help of other blocks where that pays.
+// Sums the distances between the node and the clusters of a search, by all threads of the block. If
+// `number` is that of a job, not NONE, other blocks help if it pays.
 __device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint number,
                               SearchState &search, float *query) {
   find_spans(search, 1);

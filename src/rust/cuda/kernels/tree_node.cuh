@@ -2,7 +2,7 @@
 
 #pragma once
 
-// Defines THREADS, which the others need.
+// Defines THREADS, which the other headers need.
 #include "tree_launch.cuh"
 
 #include "block.cuh"
@@ -10,12 +10,12 @@
 #include "distance.cuh"
 #include "whitening.cuh"
 
-// The number of a shape that may be the identity.
+// The number of a shape, also if the shape is the identity.
 __device__ __forceinline__ uint number_of(uint shape) {
   return shape == NONE ? NONE : shape & ~IDENTITY;
 }
 
-// The number of a shape that distances need, NONE for the identity.
+// The number of a shape as distances need it: NONE for the identity.
 __device__ __forceinline__ uint without_identity(uint shape) {
   return shape & IDENTITY ? NONE : shape;
 }
@@ -36,12 +36,12 @@ __device__ __forceinline__ double *mean_of(const Tree &tree, uint node) {
   return tree.means + (size_t)node * tree.dimensions;
 }
 
-// The id of a slot's cluster, as other blocks have written it.
+// The id of a slot's cluster, which another block may change at any time.
 __device__ __forceinline__ uint id_at(const Tree &tree, uint slot) {
   return *(volatile uint *)(tree.ids + slot);
 }
 
-// The slots of a pair, for ties. A floor comes before a pair of the same slots.
+// The tie of a pair: its slots. A floor comes before a pair of the same slots.
 __device__ __forceinline__ ulong pair_tie(uint slot, uint other) {
   uint lower = min(slot, other), higher = max(slot, other);
   return (ulong)lower << 32 | (ulong)higher << 1 | 1;
@@ -50,7 +50,7 @@ __device__ __forceinline__ bool is_pair(ulong tie) { return tie & 1; }
 __device__ __forceinline__ uint lower_slot(ulong tie) { return tie >> 32; }
 __device__ __forceinline__ uint higher_slot(ulong tie) { return (uint)tie >> 1; }
 
-// Has a node's mean and shape loaded, by some threads, of which this is number `nth` of `count`.
+// Prefetches a node's mean and factor, by `count` threads, of which this is number `nth`.
 __device__ __forceinline__ void touch_node(const Tree &tree, uint node, uint shape, uint nth,
                                            uint count) {
   uint p = tree.dimensions, bytes = shape == NONE ? 0 : sizeof(double) * banded_length(p);
@@ -59,7 +59,7 @@ __device__ __forceinline__ void touch_node(const Tree &tree, uint node, uint sha
     touch((const char *)bands_of(tree, shape) + at);
 }
 
-// Whether distances are means over members.
+// Whether full distances are used, which are means over members.
 __device__ __forceinline__ bool has_members(const Tree &tree) { return tree.member_room > 0; }
 
 __host__ __device__ __forceinline__ uint spread_length(uint p) { return THIRD_MOMENTS + p; }
@@ -68,8 +68,8 @@ __device__ __forceinline__ double *spread_of(const Tree &tree, uint shape) {
   return tree.spreads + (size_t)shape * spread_length(tree.dimensions);
 }
 
-// A node as distances see it: the shape is NONE for the identity, and the members are some of
-// `tree.members`.
+// A node as an operand of distances. The shape is NONE for the identity. The members are `size`
+// elements of `tree.members`, from `start` on.
 struct Operand {
   uint node, shape, size, start;
 };
@@ -79,7 +79,7 @@ __device__ __forceinline__ Operand operand_of(const Tree &tree, uint node) {
   return {node, shape_of(tree, node), tree.sizes[node], tree.member_starts[node]};
 }
 
-// The quanta of sums of distances to a node of this shape.
+// The quanta of sums of distances to a node with this shape.
 __device__ __forceinline__ Quanta quanta_for(const Tree &tree, uint shape) {
   Quanta quanta;
   if (shape == NONE)
@@ -89,8 +89,8 @@ __device__ __forceinline__ Quanta quanta_for(const Tree &tree, uint shape) {
   return quanta;
 }
 
-// What the distance of member number `m` of `from` adds to the sum of those to `to`, which has
-// these quanta. A single member's distance is no sum, and has no low part.
+// The term of member number `m` of `from` in the sum of distances to `to`, which has these quanta.
+// A single member's distance is no sum, and has no low part.
 __device__ __forceinline__ double2 member_term(const Tree &tree, const Operand &from, uint m,
                                                const Operand &to, const Quanta &quanta) {
   uint p = tree.dimensions;
@@ -102,8 +102,8 @@ __device__ __forceinline__ double2 member_term(const Tree &tree, const Operand &
   return from.size == 1 ? make_double2(distance, 0) : exact_term(distance, quanta);
 }
 
-// What the members of `from` with these numbers add to the sum of the distances to `to`, by a warp;
-// in each lane its share.
+// The lane's share of the sum of distances to `to`, over the members `first` to `end` - 1 of
+// `from`; by a warp.
 __device__ __forceinline__ double2 sum_of_lane(const Tree &tree, const Operand &from,
                                                const Operand &to, uint first, uint end) {
   Quanta quanta = quanta_for(tree, to.shape);
@@ -116,15 +116,15 @@ __device__ __forceinline__ double2 sum_of_lane(const Tree &tree, const Operand &
   return sum;
 }
 
-// Numbers from one vector to the next one: odd, for the banks of shared memory.
+// Stride between vectors, in numbers: odd, to avoid bank conflicts in shared memory.
 __host__ __device__ __forceinline__ uint stride_of(uint p) { return p | 1; }
 
-// Doubles for each of the distances that are computed together.
+// Doubles of scratch memory for each of the distances that are computed together.
 __host__ __device__ __forceinline__ uint scratch_doubles(uint p) { return 3 * stride_of(p); }
 
-// The distances between a node and so many others, of which members do not count, by a block, which
-// computes `together` of them at a time in `scratch`. `other(n)` is the place of number n, whose
-// node is NONE where there is none; `take(n, distance)` gets each distance.
+// Computes the centroid distances between a node and `count` others, by all threads of the block,
+// `together` of them at a time in `scratch`. `other(n)` is operand number n; its node is NONE if
+// there is none. `take(n, distance)` gets each distance, in one thread.
 template <class Other, class Take>
 __device__ __forceinline__ void node_distances(const Tree &tree, const Operand &one, uint count,
                                                double *scratch, uint together, Other other,
@@ -161,20 +161,20 @@ __device__ __forceinline__ void node_distances(const Tree &tree, const Operand &
   }
 }
 
-// The key of a node's floor: all older clusters that are no candidates are behind it.
+// The key of a node's floor: every older cluster that is not a candidate has a greater key.
 __device__ __forceinline__ Key floor_of(const Tree &tree, uint node) {
   return {(ulong)__double_as_longlong(tree.floor_values[node]), tree.floor_ties[node]};
 }
 
-// Clusters to choose the nearest from, in shared memory.
+// Clusters from which the nearest are chosen, in shared memory.
 struct Entries {
   ulong values[FOUND_ROOM + CANDIDATES];
   ulong ties[FOUND_ROOM + CANDIDATES];
   uint slots[FOUND_ROOM + CANDIDATES];
   uint ids[FOUND_ROOM + CANDIDATES];
   uint count;
-  // What `keep_nearest` tells: how many are below the floor; the floor that they have left; the
-  // first of them, or that floor; and the id of the first.
+  // Results of `keep_nearest`: the number of entries below the floor; the remaining floor; the
+  // first entry, or this floor; and the id of the first entry.
   uint below, first_id;
   Key floor, first;
 };
@@ -188,8 +188,8 @@ __device__ __forceinline__ void add_entry(Entries &entries, double distance, uin
   entries.ids[at] = id;
 }
 
-// Makes the least of the entries the candidates of a node, with a floor that is not above `floor`.
-// All threads of the block call it.
+// Makes the least entries the candidates of a node, with a floor of at most `floor`; by all threads
+// of the block.
 __device__ void keep_nearest(const Tree &tree, uint node, Entries &entries, Key floor) {
   uint count = entries.count;
   size_t start = (size_t)node * CANDIDATES;
@@ -229,18 +229,18 @@ __device__ void keep_nearest(const Tree &tree, uint node, Entries &entries, Key 
   }
 }
 
-// The first of the queue that belongs to a slot: its first active candidate, with that one's id, or
-// its floor, with NONE.
+// The head of a slot in the queue: its first active candidate, with the candidate's id in
+// `other_id`; or its floor, with NONE.
 struct Head {
   Key key;
   uint id, other_id;
 };
 
-// Writes the head of an active cluster, by a warp. Returns it.
+// Computes and writes the head of an active cluster, by a warp. Returns it.
 __device__ Head write_head(const Tree &tree, uint slot) {
   uint lane = threadIdx.x % WARP, count = tree.counts[slot], id = id_at(tree, slot);
   Key floor = floor_of(tree, slot);
-  // All are there to be read, whether they count or not: so no read waits for another one.
+  // All CANDIDATES may be read, whether they count or not, so no read waits for another read.
   size_t at = (size_t)slot * CANDIDATES + lane % CANDIDATES;
   ulong value = tree.candidate_values[at];
   uint other = tree.candidate_slots[at], other_id = tree.candidate_ids[at];

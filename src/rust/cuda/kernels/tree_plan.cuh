@@ -1,13 +1,14 @@
-// What other blocks are to do next: the requests of a plan, and the jobs that are posted for them.
+// The sequencer's plans: the requests of a plan, and the jobs that are posted for them.
 
 #pragma once
 
 #include "tree_requests.cuh"
 
-// Merges after which all jobs are looked at anew; before, those that have changed are.
+// Number of merges after which a plan looks at all jobs again. The plans in between look at jobs
+// that have changed.
 #define MERGES_A_WHOLE_PLAN 8
 
-// Does what is wished for, from number `first` on, in parallel, and posts the jobs.
+// Creates the jobs for the requests from number `first` on, by a thread for each, and posts them.
 __device__ __forceinline__ void post_requests(const Work &work, uint first) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
@@ -29,7 +30,7 @@ __device__ __forceinline__ void post_requests(const Work &work, uint first) {
   list_new_jobs(sequencer);
   uint posted = sequencer.posted, inserted = sequencer.inserted, more = inserted - posted;
   if (more == 0) return;
-  // At the same time, by two warps.
+  // Two warps do this at the same time.
   if (i == 0) __threadfence();
   if (i == WARP) sequencer.first_post = atomicAdd(tree.control + POSTED, more);
   __syncthreads();
@@ -38,8 +39,8 @@ __device__ __forceinline__ void post_requests(const Work &work, uint first) {
   __syncthreads();
 }
 
-// Whether a speculative union can still come: its clusters are active, and so are those of the
-// speculative unions that it is made of.
+// Whether a speculative union can still be merged: no cluster of it, or of the speculative unions
+// that it is made of, has been merged elsewhere.
 __device__ __forceinline__ bool can_come(const Tree &tree, const Sequencer &sequencer,
                                          uint number) {
   for (;;) {
@@ -54,7 +55,7 @@ __device__ __forceinline__ bool can_come(const Tree &tree, const Sequencer &sequ
   }
 }
 
-// Lists the thread's job if what may follow it has changed, or is guessed.
+// Lists the thread's job if its next merge has changed or is guessed.
 __device__ __forceinline__ void list_changed(const Tree &tree, Sequencer &sequencer) {
   uint i = threadIdx.x, state = state_of(sequencer, i);
   if (state == NO_JOB) return;
@@ -67,13 +68,13 @@ __device__ __forceinline__ void list_changed(const Tree &tree, Sequencer &sequen
     list_job(sequencer, i, depth, guesses);
 }
 
-// Chooses what other blocks do next.
+// Makes a plan: chooses the next jobs of other blocks, and posts them.
 __device__ void plan(const Work &work) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x;
   renew_stale(tree);
-  // Heads beyond the limit may come before the last of few entries are merged.
+  // If few entries are left, heads beyond the limit may be merged soon.
   if (sequencer.sorted_count < FEW && sequencer.limit_value < INFINITY_BITS) {
     refill(tree);
     renew_stale(tree);
@@ -102,11 +103,11 @@ __device__ void plan(const Work &work) {
   __syncthreads();
   uint request = sequencer.is_urgent ? min(sequencer.request_count, (uint)JOBS) : 0;
   __syncthreads();
-  // What the sequencer waits for goes first.
+  // The sequencer waits for the first entry, so its job is posted first.
   if (request > 0) post_requests(work, 0);
   for (uint first = 0;;) {
-    // Jobs that are listed tell what follows, and so on; then those whose turn has not come, though
-    // they have changed; then what is wished for is listed.
+    // Listed jobs request their next merges, which may list more jobs. Then come the changed jobs
+    // that are not listed yet. Then the requests are posted, which may list new jobs.
     for (;;) {
       __syncthreads();
       uint end = min(sequencer.listed_count, (uint)JOBS);

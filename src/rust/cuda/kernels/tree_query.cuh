@@ -1,45 +1,46 @@
-// What a search for the nearest clusters of a node works with, in shared memory, and its query: the
-// node in single precision.
+// The working memory of a search for the nearest clusters of a node, and the query: the node in
+// single precision. Both are in shared memory.
 
 #pragma once
 
 #include "tree_balls.cuh"
 #include "tree_point.cuh"
 
-// Neighbours that a search should find.
+// Number of neighbours that a search should find.
 #define WANTED 8
-// Clusters that a search should find that has found too many, and where members count: bounds tell
-// less of their distances.
+// Number of clusters that a search with centroid distances should find after it has found too many.
 #define ENOUGH 64
+// The same number with full distances, about which bounds tell less.
 #define ENOUGH_WITH_MEMBERS 256
-// Clusters that are more than a search should find, so the next ones get a lower limit. In many
-// columns, where bounds tell less, others are far more to look at.
+// Number of clusters from which on a search has found too many, so the next searches get a lower
+// limit. In wide trees, where bounds tell less, far more clusters are left to look at.
 #define MANY_FOUND (IS_WIDE ? 24 : 64)
-// How often a search that finds none is made again with a greater limit.
+// Maximum number of times that a search which finds nothing is repeated with a greater limit.
 #define MAX_RETRIES 8
-// Directions of the distances that are computed together.
+// Number of directions of the distances that are computed together.
 #define DIRECTIONS (2 * DECIDED_TOGETHER)
-// Members that are few: the distances of all together are computed by a block.
+// Maximum number of members that are few: a block computes all their distances together.
 #ifndef FEW_MEMBERS
 #define FEW_MEMBERS (2 * THREADS)
 #endif
 #if IS_WIDE
-// Clusters that may be near and are compared together, at most.
+// Maximum number of clusters that may be near and are compared together.
 #ifndef NEAR_ROOM
 #define NEAR_ROOM 1024
 #endif
 #endif
-// Balls that are looked at together, at most; and neighbours among them that stay together.
+// Maximum number of balls that a block looks at together.
 #define MAX_IN_PART 512
+// Number of consecutive balls that stay in the same part.
 #ifndef GROUP
 #define GROUP 8
 #endif
-// The part of what a search works with that sums of members' distances need: the sequencer's block
+// The part of a search's working memory that sums of members' distances need. The sequencer's block
 // has no room for more.
 struct SearchSums {
-  // The node that is searched for, and the clusters whose distances to it are computed: of size 0
-  // where there is none. Where members count: the sums, two for each of both directions; terms of
-  // these; and the first of the spans that they are divided into.
+  // The node that is searched for, and the clusters whose distances from it are computed (size 0
+  // where there is none). For full distances: the sums, two for each of both directions; their
+  // terms; and the first span of each direction.
   Operand node;
   double distances[DECIDED_TOGETHER], sums[JOB_SUMS];
   double2 terms[THREADS];
@@ -48,11 +49,12 @@ struct SearchSums {
   uint first_spans[DIRECTIONS + 1];
   float from, limit, chosen_value, guess;
   uint found, found_first, listed, near, near_count, order, made_at, chunk, base, helpers;
-  // Of all balls, the part that is swept; and whether the limit is not raised any more.
+  // Index of the part of all balls that is swept; number of parts; and whether the limit is not
+  // raised any more.
   uint part, parts, is_last;
 };
 
-// What a search works with, in shared memory.
+// The working memory of a search.
 struct SearchState : SearchSums {
   float values[THREADS];
   float bounds[FOUND_ROOM];
@@ -63,7 +65,7 @@ struct SearchState : SearchSums {
   // Positions of clusters that may be near.
   uint near_positions[NEAR_ROOM], near_listed;
 #endif
-  // Those regions that may have something near, and a bit for each of all.
+  // The near regions, which may have a near cluster; and a bit for each region, set if it is near.
   unsigned short regions[MAX_REGIONS];
   uint near_regions[MAX_REGIONS / WARP];
   Job job;
@@ -72,8 +74,8 @@ struct SearchState : SearchSums {
 static_assert(sizeof(SearchState) <= SEARCH_BYTES, "the host reserves enough");
 static_assert(sizeof(SearchSums) <= SUMS_BYTES, "and for sums");
 
-// The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All
-// threads of the block have one each, those from `end` on infinity.
+// The `rank`-th smallest value of the block's threads, counted from 0, in all threads; infinity if
+// too few values are finite. The values of the threads from `end` on are infinity.
 __device__ __forceinline__ float ranked(SearchState &search, float value, uint rank,
                                         uint end = THREADS) {
   __syncthreads();
@@ -93,7 +95,7 @@ __device__ __forceinline__ float ranked(SearchState &search, float value, uint r
   return search.chosen_value;
 }
 
-// The next number in single precision above one that is not negative.
+// The next greater number in single precision, for a number that is not negative.
 __device__ __forceinline__ float next_above(float value) {
   return value < single_infinity() ? __uint_as_float(__float_as_uint(value) + 1) : value;
 }
@@ -104,13 +106,13 @@ __device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
   return false;
 }
 
-// A guess of the distance of the last of the WANTED neighbours, from those of the two clusters of
-// which a job's node is the union; by a warp. In screen units; infinity where they have none.
+// Guesses the distance of the last of the WANTED neighbours of a job's union from the neighbours of
+// its two clusters, by a warp. In screen units; infinity if they have none.
 __device__ float guess_by_parents(const Tree &tree, const Job &job) {
   static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
   uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
   uint parent = side == 0 ? job.lower_node : job.higher_node;
-  // Nothing is known of one whose neighbours are searched for at the same time.
+  // If a cluster is searched for at the same time, nothing is known about its neighbours.
   bool is_known = job.waits_for[side] == NONE;
   size_t at = (size_t)parent * CANDIDATES + i;
   uint slot = tree.candidate_slots[at], id = tree.candidate_ids[at];
@@ -126,14 +128,15 @@ __device__ float guess_by_parents(const Tree &tree, const Job &job) {
     float its = __shfl_sync(WHOLE_WARP, value, other);
     rank += its < value || (its == value && other < lane);
   }
-  // There are none but these below the floor.
+  // If these neighbours are too few, the floor is the guess: no others are below it.
   float guess =
       __shfl_sync(WHOLE_WARP, value, __ffs(__ballot_sync(WHOLE_WARP, rank == WANTED - 1)) - 1);
   if (!(guess < single_infinity())) guess = floor;
   return guess * (float)*tree.radius_factor;
 }
 
-// Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
+// Writes the query of a node from its row, whose values are `step` apart: first the scalars and
+// coordinates, then the factor.
 __device__ __forceinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
                                             float *query) {
   uint p = clusters.dimensions, length = QUERY_LENGTH;

@@ -1,31 +1,31 @@
-// Which unions the sequencer requests of other blocks: the jobs that are still wanted, and new
-// ones.
+// The sequencer's requests: which jobs are still wanted, and which unions and searches new jobs are
+// for.
 
 #pragma once
 
 #include "tree_results.cuh"
 #include "tree_worker.cuh"
 
-// Unions of unions that are prepared ahead.
+// Maximum number of merges ahead of the queue for which unions of unions are prepared.
 #define FOLLOW_UPS 15
 static_assert(2 * (FOLLOW_UPS + 1) <= SKIPPED, "room for all clusters of such a union");
 static_assert(SKIPPED <= WARP, "a lane for each of them");
-// Entries at the front of the queue of whose unions the nearest neighbours are guessed, as long as
-// these are searched for.
+// Number of entries at the front of the queue whose next merge is speculated on while their
+// neighbour search still runs.
 #define GUESSED 8
-// Entries before a speculative union's that take a near neighbour of it, with whose unions its own
-// is tried.
+// Maximum number of entries whose unions a speculative union is joined with: entries that come
+// before it in the queue and take one of its near neighbours.
 #define JOINED 2
-// How far guesses follow guesses.
+// Maximum depth of a union whose next merge is guessed before its search is done.
 #define GUESS_DEPTH 2
 
-// The next job of one that is not yet in a bucket.
+// Value of `next` for a job that is not in a bucket yet.
 #define UNLISTED (NONE - 1)
 
 // ---- the jobs that are still wanted ----
 
-// Whether one cluster of a speculative union's pair is still to be expected: active, or a
-// speculative union. A merged one shows in `is_obsolete`.
+// Whether one cluster of a speculative union's pair can still be merged: it is active, or a
+// speculative union that is pending or ready. `is_obsolete` tells if it has been merged.
 __device__ __forceinline__ bool is_expected(const Tree &tree, const Sequencer &sequencer, uint id,
                                             uint node) {
   if (node < tree.clusters) return true;
@@ -33,8 +33,9 @@ __device__ __forceinline__ bool is_expected(const Tree &tree, const Sequencer &s
   return sequencer.ids[number] == id && (state == PENDING || state == READY);
 }
 
-// Drops speculative unions that cannot come any more, or are too old; all but those that are
-// expected soon where there is little room for others. Lists the jobs that can be used.
+// Drops speculative unions that cannot be merged any more or are too old; with `is_full`, also
+// those that are not expected soon; with `all`, all of them. Then lists the unused numbers, and
+// fills the hash table with the other jobs again.
 __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, state = state_of(sequencer, i);
@@ -46,7 +47,7 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
       sequencer.states[i] = DROPPED;
   }
   __syncthreads();
-  // What a dropped one would be part of, and so on.
+  // Drops the unions of dropped unions, and so on.
   for (;;) {
     state = state_of(sequencer, i);
     bool drops =
@@ -65,7 +66,7 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
     if (state == DROPPED) free_shape(tree, sequencer, sequencer.shapes[i]);
     sequencer.states[i] = state = UNUSED;
   }
-  // The node of a search is its own, and may be used by none.
+  // A search, too, writes to the node of its number, so no posted job may use this node.
   if (state == UNUSED && sequencer.users[i] == 0 && i < tree.max_jobs)
     sequencer.unused[atomicAdd(&sequencer.unused_count, 1)] = i;
   else if (state == PENDING || state == READY || state == SEARCHING)
@@ -75,7 +76,7 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
 
 // ---- new jobs ----
 
-// The number of an unused job, for a new one; NOWHERE where no more are wanted.
+// An unused number, for a new job; NOWHERE if none is left.
 __device__ __forceinline__ uint new_job(Sequencer &sequencer) {
   uint left = atomicAdd(&sequencer.unused_count, ~0u);
   if (left > 0 && left <= JOBS) return sequencer.unused[left - 1];
@@ -83,13 +84,13 @@ __device__ __forceinline__ uint new_job(Sequencer &sequencer) {
   return NOWHERE;
 }
 
-// Notes that a job whose description is written is to be posted.
+// Notes that a job, whose description is written, has to be posted.
 __device__ __forceinline__ void note_post(Sequencer &sequencer, uint number) {
   atomicAdd(&sequencer.users[number], 1);
   sequencer.to_post[atomicAdd(&sequencer.inserted, 1)] = number;
 }
 
-// A search for an active cluster whose floor is reached.
+// Creates a job that searches for an active cluster again, because its floor is reached.
 __device__ __forceinline__ void search_again(const Tree &tree, uint slot, uint id) {
   Sequencer &sequencer = sequencer_of_block();
   uint number = new_job(sequencer);
@@ -110,15 +111,16 @@ __device__ __forceinline__ void search_again(const Tree &tree, uint slot, uint i
   sequencer.next[number] = UNLISTED;
 }
 
-// Whether a speculative union is one of two active clusters.
+// Whether a speculative union is made of two active clusters.
 __device__ __forceinline__ bool is_simple(const Tree &tree, const Sequencer &sequencer,
                                           uint number) {
   return sequencer.lower_nodes[number] < tree.clusters &&
          sequencer.higher_nodes[number] < tree.clusters;
 }
 
-// Of the nodes that a speculative union is made of, the one to go on with: a speculative union, if
-// there is one. Where both are, one is simple: `beside` becomes its number, NONE otherwise.
+// The node to go on with of the two nodes that a speculative union is made of: a speculative union,
+// if there is one. If both are speculative unions, one of them is simple, and `beside` becomes its
+// number; otherwise, `beside` becomes NONE.
 __device__ __forceinline__ uint next_node(const Tree &tree, const Sequencer &sequencer, uint number,
                                           uint &beside) {
   uint lower = sequencer.lower_nodes[number], higher = sequencer.higher_nodes[number];
@@ -130,7 +132,7 @@ __device__ __forceinline__ uint next_node(const Tree &tree, const Sequencer &seq
   return is_lower ? higher : lower;
 }
 
-// Adds the slots that a search for a union with this node has to leave out.
+// Adds the slots that a search for a union with this node has to leave out. Returns their number.
 __device__ __forceinline__ uint skip_of(const Tree &tree, const Sequencer &sequencer, uint node,
                                         uint slot, uint *skip, uint skipped) {
   auto add = [&](uint one) {
@@ -142,7 +144,7 @@ __device__ __forceinline__ uint skip_of(const Tree &tree, const Sequencer &seque
     add(slot);
     return skipped;
   }
-  // Those of a speculative union's pair; of the pairs that these are made of, too.
+  // The slots of the union's pair, and of the pairs of all unions that it is made of.
   while (node >= tree.clusters) {
     uint number = node - tree.clusters, beside;
     add(sequencer.lower[number]);
@@ -155,7 +157,8 @@ __device__ __forceinline__ uint skip_of(const Tree &tree, const Sequencer &seque
   return skipped;
 }
 
-// Posts the search for a speculative union.
+// Describes the job that searches for a speculative union, and makes it if `is_new`; notes its
+// post.
 __device__ __forceinline__ void search_union(const Tree &tree, uint number, bool is_new) {
   Sequencer &sequencer = sequencer_of_block();
   uint lower = sequencer.lower[number], higher = sequencer.higher[number];
@@ -188,7 +191,7 @@ __device__ __forceinline__ void search_union(const Tree &tree, uint number, bool
   note_post(sequencer, number);
 }
 
-// The number of a shape that is in no use.
+// The number of a shape that is not in use.
 __device__ __forceinline__ uint new_shape(const Tree &tree, Sequencer &sequencer) {
   uint stacked = atomicAdd(&sequencer.free_shapes, ~0u);
   if (stacked > 0 && stacked <= tree.shape_limit) return tree.free_shapes[stacked - 1];
@@ -196,17 +199,20 @@ __device__ __forceinline__ uint new_shape(const Tree &tree, Sequencer &sequencer
   return atomicAdd(&sequencer.shapes_used, 1);
 }
 
-// The shape of a node that a union is made of.
+// The shape of one of the nodes that a union is made of.
 __device__ __forceinline__ uint shape_for(const Tree &tree, const Sequencer &sequencer, uint node) {
   return node < tree.clusters ? tree.shapes[node] : sequencer.shapes[node - tree.clusters];
 }
 
-// What is wished for: the union of the pair of an entry of the queue, which is its candidate number
-// 1 where guesses may follow; that of a job's union and one of its candidates, or a slot's cluster,
-// or another job's union; or a search for an entry's owner.
+// Kinds of requests. The subject of a request is an entry of the queue or a job:
+//   PAIR_UNION     union of an entry's pair; `candidate` is 1 if its next merge may be guessed
+//   NEXT_UNION     union of a job's union and its candidate number `candidate`
+//   GUESSED_UNION  union of a job's union and the cluster in slot `candidate`
+//   JOINED_UNION   union of a job's union and the union of job `candidate`
+//   OWNER_SEARCH   search for an entry's owner
 enum RequestKind { PAIR_UNION, NEXT_UNION, GUESSED_UNION, JOINED_UNION, OWNER_SEARCH };
 
-// Of a union: its pair's distance, and how far it is from the queue.
+// A requested union: the slots, ids and nodes of its pair, the distance of the pair, and the depth.
 struct MergeRequest {
   uint lower, lower_id, lower_node, higher, higher_id, higher_node;
   ulong value;
@@ -223,7 +229,7 @@ __device__ __forceinline__ void add_request(Sequencer &sequencer, RequestKind ki
   sequencer.request_depths[at] = depth;
 }
 
-// Lists a job of whose union the next merge is wished for, once in a plan.
+// Lists a job, once in a plan: the plan then requests the next merge of its union.
 __device__ __forceinline__ void list_job(Sequencer &sequencer, uint number, uint depth,
                                          bool guesses) {
   if (atomicExch(&sequencer.listed_in[number], sequencer.plans) == sequencer.plans) return;
@@ -235,14 +241,14 @@ __device__ __forceinline__ void list_job(Sequencer &sequencer, uint number, uint
   sequencer.guesses[number] = guesses;
 }
 
-// Has a speculative union made, and lists it where guesses may follow. Returns the number of its
-// job, or NOWHERE.
+// Creates the job that makes a speculative union, and lists it if its next merge may be guessed.
+// Returns its number, or NOWHERE if no number is left.
 __device__ __forceinline__ uint prepare(const Tree &tree, const MergeRequest &request,
                                         bool guesses) {
   Sequencer &sequencer = sequencer_of_block();
   uint number = new_job(sequencer);
   if (number == NOWHERE) return NOWHERE;
-  // All is read before it is used, so no read waits for another one.
+  // All values are read before they are used, so no read waits for another read.
   uint lower_shape = shape_for(tree, sequencer, request.lower_node);
   uint higher_shape = shape_for(tree, sequencer, request.higher_node);
   uint shape = tree.has_shapes ? new_shape(tree, sequencer) : NONE;
@@ -270,9 +276,9 @@ __device__ __forceinline__ uint prepare(const Tree &tree, const MergeRequest &re
   return number;
 }
 
-// Notes that a speculative union is expected soon, and searches for it again where that is due. If
-// it is ready, it is listed, for what may follow, unless that is as it was in the last plan;
-// `guesses` says whether also if it is not.
+// Notes that a speculative union is expected soon. Lists a ready union unless nothing has changed
+// since the last plan; with `guesses`, also a pending union. A listed ready union is searched for
+// again if its search is getting old.
 __device__ void expect(const Tree &tree, Sequencer &sequencer, uint number, uint depth,
                        bool guesses) {
   bool is_as_before = sequencer.depths[number] == depth && !sequencer.is_changed[number] &&
@@ -287,7 +293,7 @@ __device__ void expect(const Tree &tree, Sequencer &sequencer, uint number, uint
   if (is_due) search_union(tree, number, false);
 }
 
-// Puts new jobs into their buckets. No other thread looks there meanwhile.
+// Puts new jobs into their buckets. No other thread reads the buckets meanwhile.
 __device__ void list_new_jobs(Sequencer &sequencer) {
   __syncthreads();
   uint i = threadIdx.x, state = state_of(sequencer, i);
@@ -296,9 +302,9 @@ __device__ void list_new_jobs(Sequencer &sequencer) {
   __syncthreads();
 }
 
-// The first entries of the queue, one for each lane of every warp: the slots of its pair, NONE for
-// a floor, and its distance; and a bit for each that will probably be merged, or searched for: one
-// that has no cluster in common with one of these before it.
+// The first entries of the queue, one for each lane of every warp: the slots of its pair (NONE for
+// a floor) and its distance. `live` has a bit for each entry that will probably be merged or
+// searched for: it shares no cluster with a live entry before it.
 struct FirstEntries {
   uint lower, higher, live;
   ulong value;
@@ -316,7 +322,7 @@ struct FirstEntries {
         higher = higher_slot(tie);
       }
     }
-    // The entries before each that have one of its clusters.
+    // For each entry, the earlier entries that share a cluster with it.
     for (uint rank = threadIdx.x / WARP; rank < count; rank += WARPS) {
       uint one = __shfl_sync(WHOLE_WARP, lower, rank),
            other = __shfl_sync(WHOLE_WARP, higher, rank);
@@ -334,14 +340,14 @@ struct FirstEntries {
     }
   }
   __device__ __forceinline__ bool has(uint slot) const { return lower == slot || higher == slot; }
-  // Whether this lane's will probably be merged.
+  // Whether the lane's entry is live.
   __device__ __forceinline__ bool is_live() const { return live >> threadIdx.x % WARP & 1; }
 };
 
-// Wishes for what the first entries of the queue need next.
+// Requests the unions and searches that the first entries of the queue need next.
 __device__ void request_for_entries(const Tree &tree, Sequencer &sequencer,
                                     const FirstEntries &entries, uint count) {
-  // A lane for each of the warp's.
+  // Each warp has every WARPS-th entry, with a lane for each.
   uint lane = threadIdx.x % WARP, rank = threadIdx.x / WARP + lane * WARPS;
   if (lane >= WARP / WARPS || rank >= count || !(entries.live >> rank & 1)) return;
   uint at = sequencer.sorted[rank];
@@ -356,8 +362,8 @@ __device__ void request_for_entries(const Tree &tree, Sequencer &sequencer,
   if (rank == 0 && job == NOWHERE) sequencer.is_urgent = true;
 }
 
-// Wishes for the union of a speculative union and another cluster, unless that is being made, by a
-// thread.
+// Requests the union of a speculative union and another cluster, by one thread. If the union
+// already has a job, notes that it is expected.
 __device__ __forceinline__ void request_or_expect(const Tree &tree, Sequencer &sequencer, uint job,
                                                   uint other, uint other_id, RequestKind kind,
                                                   uint candidate, uint depth) {
@@ -370,11 +376,11 @@ __device__ __forceinline__ void request_or_expect(const Tree &tree, Sequencer &s
     add_request(sequencer, kind, job, candidate, depth);
 }
 
-// Wishes for the union of a speculative union and an active cluster, by a warp; false if that is
-// probably merged with another one before: then for that with their union, where that is one of the
-// first for this speculative union; `joined` has a bit for each entry of these. `value` is the
-// distance of the speculative union's pair; `is_other` whether the lane's entry has none of the
-// clusters that are in it.
+// Requests the union of a speculative union and an active cluster, by a warp. Returns false if an
+// earlier live entry of the queue takes this cluster. Then the union with that entry's union is
+// requested instead, if that entry is one of the first JOINED of this speculative union: `joined`
+// has a bit for each of them. `value` is the distance of the speculative union's pair; `is_other`
+// tells whether the lane's entry has none of its clusters.
 __device__ bool request_union(const Work &work, const FirstEntries &entries, bool is_other,
                               ulong value, uint job, uint other, uint other_id, RequestKind kind,
                               uint candidate, uint depth, uint &joined) {
@@ -393,7 +399,7 @@ __device__ bool request_union(const Work &work, const FirstEntries &entries, boo
   uint at = sequencer.sorted[lane];
   uint pair = find_job(sequencer, sequencer.entry_lower_ids[at], sequencer.entry_higher_ids[at],
                        sequencer.merges);
-  // Where that has no job yet, it gets one in this plan.
+  // The entry has no job yet, but gets one in this plan.
   if (pair == NOWHERE)
     sequencer.is_early[job] = true;
   else
@@ -402,7 +408,8 @@ __device__ bool request_union(const Work &work, const FirstEntries &entries, boo
   return false;
 }
 
-// The job that was guessed to follow this one, if it still can; NOWHERE otherwise.
+// The job of the merge that was guessed to follow this one, if it can still follow; NOWHERE
+// otherwise.
 __device__ __forceinline__ uint guess_after(const Sequencer &sequencer, uint job) {
   uint next = sequencer.follows[job], id = sequencer.ids[job];
   if (next == NOWHERE || sequencer.is_obsolete[next]) return NOWHERE;
@@ -412,8 +419,8 @@ __device__ __forceinline__ uint guess_after(const Sequencer &sequencer, uint job
              : NOWHERE;
 }
 
-// Goes on from the last guess for a speculative union that is searched for, by a warp: false where
-// there is none, or where it is probably wrong by now.
+// Goes on from the last guess for a speculative union that is still searched for, by a warp.
+// Returns false if there is no guess, or if it is probably wrong by now.
 __device__ __forceinline__ bool follow_guess(const Work &work, const FirstEntries &entries,
                                              uint job, uint depth) {
   Sequencer &sequencer = sequencer_of_block();
@@ -429,8 +436,8 @@ __device__ __forceinline__ bool follow_guess(const Work &work, const FirstEntrie
   return true;
 }
 
-// Wishes for the union of a speculative union and its nearest neighbour, if that is probable; by a
-// warp.
+// Requests the union of a ready speculative union and its nearest neighbour that no earlier entry
+// takes, up to the distance `horizon`; by a warp.
 __device__ void request_followers(const Work &work, const FirstEntries &entries, uint job,
                                   uint depth, ulong horizon) {
   Sequencer &sequencer = sequencer_of_block();
@@ -443,7 +450,7 @@ __device__ void request_followers(const Work &work, const FirstEntries &entries,
   Listed listed = lists.at(at);
   uint mine = listed.slot;
   bool counts = lane < sequencer.counts[job] && mine != NONE && listed.value <= horizon;
-  // A cluster that has taken up the nearest neighbour is about as near.
+  // The replacement neighbour has taken up the nearest neighbour, and is about as near.
   uint replacement_id = replacement == NONE ? NONE : sequencer.replacement_ids[job];
   uint joined = 0;
   if (replacement_id != NONE)
@@ -457,8 +464,8 @@ __device__ void request_followers(const Work &work, const FirstEntries &entries,
   }
 }
 
-// The node whose neighbours tell about those of another one: of a union that is searched for, one
-// of those that it is made of.
+// The node whose neighbours tell about the neighbours of `node`: for a union that is still searched
+// for, one of the nodes that it is made of.
 __device__ __forceinline__ uint known_node(const Tree &tree, const Sequencer &sequencer,
                                            uint node) {
   while (node >= tree.clusters && sequencer.states[node - tree.clusters] != READY) {
@@ -469,8 +476,8 @@ __device__ __forceinline__ uint known_node(const Tree &tree, const Sequencer &se
   return node;
 }
 
-// The same for a speculative union that is searched for: its nearest neighbour is guessed, by those
-// of the nodes that it is made of.
+// Does the same for a speculative union that is still searched for: guesses its nearest neighbour
+// from the neighbours of the nodes that it is made of.
 __device__ __forceinline__ void request_by_guess(const Work &work, const FirstEntries &entries,
                                                  uint job, uint depth, ulong horizon) {
   if (follow_guess(work, entries, job, depth)) return;
@@ -482,7 +489,7 @@ __device__ __forceinline__ void request_by_guess(const Work &work, const FirstEn
   node = known_node(tree, sequencer, node);
   ulong value = INFINITY_BITS, pair_value = sequencer.pair_values[job];
   uint slot = NONE, id = NONE;
-  // The slots that its search leaves out: those of the clusters that are in it.
+  // The slots of its own clusters, which its search leaves out.
   const Job &posted = tree.jobs[job];
   uint skipped = lane < SKIPPED ? posted.skip[lane] : NONE;
   if (lane >= posted.skipped) skipped = NONE;
@@ -501,7 +508,7 @@ __device__ __forceinline__ void request_by_guess(const Work &work, const FirstEn
       value = listed.value;
     }
   }
-  // The clusters that are in it do not count.
+  // Its own clusters do not count.
   bool has_mine = false, has_entry = false;
   for (uint i = 0, all = posted.skipped; i < all; i++) {
     uint member = __shfl_sync(WHOLE_WARP, skipped, i);
@@ -523,7 +530,7 @@ __device__ __forceinline__ void request_by_guess(const Work &work, const FirstEn
   }
 }
 
-// The union that a request is for.
+// The union that a request asks for.
 __device__ MergeRequest merge_request(const Work &work, RequestKind kind, uint subject,
                                       uint candidate, uint depth) {
   const Sequencer &sequencer = sequencer_of_block();

@@ -1,22 +1,22 @@
-// The searches at the start: for the nearest older clusters of each cluster, when clusters are as
-// old as their positions tell.
+// The searches at the start of a tree, for the nearest older clusters of each cluster. At the
+// start, clusters at lower positions are older.
 
 #pragma once
 
 #include "tree_decide.cuh"
 
-// Clusters that a warp has room for with each of the points that it searches for.
+// Number of found clusters for which a warp has room, for each of its points.
 #define ROOM_OF_POINT (2 * WARP)
 static_assert(WARP % POINTS_A_WARP == 0, "all in one ball");
 static_assert(CANDIDATES <= ROOM_OF_POINT - WARP, "room for those of another ball");
 
-// The number of a cluster's candidates where a warp has not found them.
+// Value of `counts` for a point whose candidates its warp has not found.
 #define NOT_FOUND NONE
 
 // ---- points ----
 
-// What a warp works with that searches for points: clusters without a shape, of which no members
-// count. Of each, its row, the limit of bounds, and what is found below it.
+// Working memory of a warp that searches for points: clusters without a shape, with centroid
+// distances. For each point: its row, the limit of bounds, and the clusters found below the limit.
 struct PointSearch {
   __align__(16) float means[POINTS_A_WARP][DIMENSIONS];
   float bounds[POINTS_A_WARP][ROOM_OF_POINT];
@@ -43,8 +43,8 @@ __device__ __forceinline__ void read_points(const Clusters &clusters, PointSearc
   __syncwarp();
 }
 
-// Lowers the limit of a point to where about CANDIDATES are below it, and leaves out the others, by
-// a warp. False where that are still too many, as their bounds are equal.
+// Lowers the limit of a point so that about CANDIDATES of the found clusters are below it, and
+// removes the others; by a warp. Returns false if too many remain, because their bounds are equal.
 __device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
   uint lane = threadIdx.x % WARP, count = search.counts[q];
   float *bounds = search.bounds[q];
@@ -89,8 +89,8 @@ __device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
   return true;
 }
 
-// The squares of the distances between a cluster, or the centre of a ball, and the points that a
-// warp searches for. Of many columns, the coordinates are read once for all points.
+// The squares of the distances between a warp's points and a cluster, or the centre of a ball. In
+// wide trees, coordinates are read once for all points.
 struct SquaresToPoints {
 #if IS_WIDE
   float squares[POINTS_A_WARP] = {};
@@ -121,8 +121,7 @@ struct SquaresToPoints {
 #endif
 };
 
-// A bit for each of the points for which a ball, whose numbers are `stride` apart, may have
-// something near.
+// A bit for each point for which a ball, whose values are `stride` apart, may have a near cluster.
 __device__ __forceinline__ uint near_points(uint p, const PointSearch &search, uint count,
                                             const float *ball, size_t stride,
                                             const Margins &margins) {
@@ -138,8 +137,9 @@ __device__ __forceinline__ uint near_points(uint p, const PointSearch &search, u
   return near;
 }
 
-// Compares the points at `first` and behind it, those with a bit in `wanted`, with the clusters in
-// a ball, by a warp. Returns a bit for each point that has no room for what is near.
+// Compares the clusters in a ball with a warp's points, by the warp. `first` is the position of the
+// first point; `wanted` has a bit for each point to compare. Returns a bit for each point that has
+// no room for its near clusters.
 __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSearch &search,
                                                uint first, uint ball, uint wanted,
                                                const Margins &margins) {
@@ -181,8 +181,8 @@ __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSe
   return failed;
 }
 
-// Makes the nearest of what was found for a point the candidates of its slot, by a warp that has
-// room for all.
+// Makes the nearest clusters found for a point the candidates of its slot, by a warp. At most WARP
+// clusters may have been found.
 __device__ __forceinline__ void keep_nearest_of_point(const Tree &tree, const PointSearch &search,
                                                       uint q, uint slot) {
   uint p = tree.dimensions, lane = threadIdx.x % WARP, other = NONE;
@@ -228,7 +228,7 @@ __device__ __forceinline__ void keep_nearest_of_point(const Tree &tree, const Po
 }
 
 // Searches for the nearest older clusters of the points at `count` positions, by a warp. All
-// clusters are points.
+// clusters must be points.
 __device__ void search_points(const Tree &tree, const Clusters &clusters, uint first, uint count,
                               PointSearch &search) {
   uint p = tree.dimensions, lane = threadIdx.x % WARP, failed = 0;
@@ -237,11 +237,11 @@ __device__ void search_points(const Tree &tree, const Clusters &clusters, uint f
   read_points(clusters, search, first, count);
   auto fail = [&](uint which) {
     failed |= which;
-    // Nothing is below that.
+    // No bound is below a limit of 0.
     if (which >> lane & 1) search.limits[lane] = 0;
     __syncwarp();
   };
-  // Backwards: positions just before are near.
+  // Backwards, because clusters at the positions just before are near.
   for (uint end = own / WARP + 1; end > 0; end -= min(end, (uint)WARP)) {
     uint region = end - 1 - lane;
     bool is_near = lane < end &&
@@ -272,7 +272,8 @@ __device__ void search_points(const Tree &tree, const Clusters &clusters, uint f
 
 // ---- any clusters ----
 
-// Searches for the nearest older clusters of the active cluster at a position, by a block.
+// Searches for the nearest older clusters of the active cluster at a position, by all threads of
+// the block.
 __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint position,
                                 uint slot, SearchState &search, float *query, Entries &entries,
                                 Workspace &room) {
@@ -283,7 +284,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
     search.order = tree.orders[slot];
   }
   write_query(clusters, row_at(clusters, position), ROW_STRIDE, query);
-  // Clusters are near those at positions before them: these give a limit.
+  // The clusters at the positions just before are near: they give a limit.
   float bound_before = single_infinity();
 #if IS_WIDE
   if (threadIdx.x == 0) {
@@ -319,7 +320,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
   bool found = find_nearest(on, slot, slot, limit, true,
                             [&] { sweep_alone(tree, clusters, search, query); });
   if (!found && threadIdx.x == 0) {
-    // The sequencer will search again.
+    // A floor of 0: the sequencer will search again.
     tree.counts[slot] = 0;
     tree.floor_values[slot] = 0;
     tree.floor_ties[slot] = 0;

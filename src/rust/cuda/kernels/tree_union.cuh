@@ -1,14 +1,15 @@
-// Speculative unions of two nodes, by a block each: mean, scatter, shape, members and their
-// moments, and the row for the sweeps.
+// Makes the speculative union of two nodes, by a block: mean, scatter, shape, members, moments, and
+// the row for sweeps.
 //
-// What decides is in the order of operations of mahalanobis/shape.rs; a row follows ClusterFrame in
-// mahalanobis/screen/frame.rs, and moments follow mahalanobis/clusters/merged.rs.
+// All values that decide are computed in the order of operations of mahalanobis/shape.rs. A row
+// follows ClusterFrame in mahalanobis/screen/frame.rs, and moments follow
+// mahalanobis/clusters/merged.rs.
 
 #pragma once
 
 #include "tree_node.cuh"
 
-// What a block works in, in shared memory; factors of many columns are in the device's memory.
+// Working memory of a block, in shared memory. In wide trees, the factor is in device memory.
 struct Workspace {
   Shared &shared;
   uint p;
@@ -31,20 +32,21 @@ struct Workspace {
   __device__ __forceinline__ double *next() const { return IS_WIDE ? scratch : factor(); }
 };
 
-// Doubles that it needs in shared memory.
+// Doubles of a workspace in shared memory.
 __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
   return (IS_WIDE ? 0 : banded_length(p)) + 3 * p + BLOCK_TOGETHER * scratch_doubles(p);
 }
 
 // Relative slack of moments in single precision, as in frame.rs.
 #define MOMENT_SLACK 1e-6
-// Largest norm of whitened differences, in screen units, whose square does not overflow; and the
-// largest coordinate. As in frame.rs.
+// Largest norm of a whitened difference, in screen units, whose square does not overflow. As in
+// frame.rs.
 #define LARGEST_WHITENED 1e18
+// Largest coordinate, in screen units. As in frame.rs.
 #define LARGEST_COORDINATE 1048576.0
 
-// Where row i of a query's factor is, whose rows are padded to whole groups of 4. In wide trees it
-// is packed as clusters' factors are, for which there is room, too.
+// Index of row i of a query's factor, with rows padded to whole groups of 4. In wide trees, a
+// query's factor is packed like those of clusters, which need no more room.
 __host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
   uint group = i / 4;
   return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
@@ -54,17 +56,17 @@ __device__ __forceinline__ float *speculative_row(const Tree &tree, uint node) {
   return tree.rows + (size_t)(node - tree.clusters) * (tree.dimensions + SCALARS);
 }
 
-// Where a query and its factor are in shared memory.
+// Number of words of a query before its factor, in shared memory.
 #define QUERY_LENGTH ((COORDINATES + DIMENSIONS + 3) / 4 * 4)
 
-// Doubles that these need.
+// Doubles of a query and its factor.
 __device__ __forceinline__ uint query_doubles(uint p) {
   return (QUERY_LENGTH + padded_row(p) + 3) / 4 * 2;
 }
 
-// Writes the moments of the members of a node to the scalars of its query, by the shape of this
-// number; and adds to its error what comes with members. `stretch` is an upper bound, `low` a lower
-// one.
+// Writes the moments of a node's members to the scalars of its query, from the shape with this
+// number, and adds the error of member distances to ERROR. `stretch` is an upper bound on the
+// stretch of the shape's factor, `low` a lower bound.
 __device__ void write_moments(const Tree &tree, float *scalars, const double *mean, uint shape,
                               uint members, double stretch, double low, Workspace &room) {
   uint p = room.p;
@@ -92,7 +94,7 @@ __device__ void write_moments(const Tree &tree, float *scalars, const double *me
   double largest = largest_eigenvalue_bound(both.y, both.x, p) / members;
   // The inequality of Cauchy and Schwarz bounds a third moment that has lost digits.
   third = first.y >= LEAST_MOMENT ? sqrt(first.y) : sqrt(variance) * sqrt(fourth);
-  // An infinite one makes the bound 0.
+  // An infinite fourth moment makes the bound 0.
   if (variance > 0 && !(fourth >= LEAST_MOMENT)) fourth = infinity();
   scalars[VARIANCE] = __double2float_rd(variance * scale * scale * (1 - MOMENT_SLACK));
   scalars[FOURTH] = __double2float_ru(fourth * scale * scale * scale * scale * up);
@@ -100,9 +102,9 @@ __device__ void write_moments(const Tree &tree, float *scalars, const double *me
   scalars[THIRD] = __double2float_ru(third * scale * scale * scale * up);
 }
 
-// Writes the query for a node with this mean and so many members, and its factor behind it, by the
-// shape of this number with the packed factor in `room.factor()`, unless that is the identity; and
-// makes that the factor in single precision of this shape. Returns the number of the shape that the
+// Writes the query of a node with this mean and `members` members, and its factor behind it. Unless
+// the shape is the identity, `room.factor()` has its packed factor, which also becomes the factor
+// in single precision of the shape with this number. Returns the number of the shape that the
 // node's row has, or NONE.
 __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *query,
                            const double *mean, uint shape, uint members, const Whitening &found,
@@ -125,7 +127,7 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
     double rounding = 8.0 * p * EPSILON * stretch;
     low = found.scale / sqrt(found.largest_eigenvalue) * (1 - 1e-6) -
           rounding * (1 + stretch * sqrt(found.trace) / found.scale);
-    // Also where that is no number.
+    // The negation makes NaN 0, too.
     if (!(low > 0) || !usable) low = 0;
   }
   bool shaped = !found.identity && usable;
@@ -158,7 +160,7 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
   return shaped ? shape : NONE;
 }
 
-// Number k of the row of a cluster with this query, whose shape has this number.
+// Value k of the row of a cluster with this query, whose shape has this number.
 __device__ __forceinline__ float row_of_query(const float *query, uint p, uint shape, uint k) {
   return k < p ? query[COORDINATES + k] : k == p + SHAPE ? __uint_as_float(shape) : query[k - p];
 }
@@ -168,8 +170,9 @@ __device__ __forceinline__ ShapeRule rule_of(const Tree &tree) {
           tree.all_full_size != 0};
 }
 
-// Gives the shape of this number its factor, by its scatter; returns the number with IDENTITY added
-// where it is the identity. `found` is its whitening.
+// Computes the factor of the shape with this number from its scatter, by all threads of the block.
+// Returns the number, with IDENTITY added if the shape is the identity. `found` becomes its
+// whitening.
 __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &found,
                          Workspace &room) {
   found = whiten(room, rule_of(tree), scatter_of(tree, shape), members);
@@ -193,7 +196,7 @@ __device__ __forceinline__ double product_of_row(const double *packed, uint p, u
 #pragma unroll 8
     for (uint j = 0; j < p; j++) product = fma(packed[packed_at(i, j)], vector(j), product);
   } else {
-    // All of the row is read before any of it is used, so no read waits for another one.
+    // The whole row is read before any of it is used, so no read waits for another read.
     double row[DIMENSIONS];
 #pragma unroll
     for (uint j = 0; j < DIMENSIONS; j++) row[j] = j < p ? packed[packed_at(i, j)] : 0;
@@ -203,9 +206,9 @@ __device__ __forceinline__ double product_of_row(const double *packed, uint p, u
   return product;
 }
 
-// Adds the moments of a node's members about the mean of its union, by their share of these, to the
-// spread of the union; by the first warp. The node's mean is `away` times the difference in `room`
-// from that. Without a shape, the node has one member.
+// Adds a node's moments about the mean of its union to the spread of the union, weighted by
+// `share`, the node's share of the members; by the first warp. `away` times the difference in
+// `room` is the node's mean minus the union's. A node without a shape has one member.
 __device__ void add_moments(const Tree &tree, uint shape, uint members, double away, double share,
                             const Workspace &room, double *to) {
   uint p = room.p, lane = threadIdx.x;
@@ -237,22 +240,22 @@ __device__ void add_moments(const Tree &tree, uint shape, uint members, double a
   if (lane == 0) to[FOURTH_MOMENT] += share * fourth;
 }
 
-// Writes the moments of the union of two nodes to the shape of this number, by the first warp. The
-// difference of their means is in `room`.
+// Writes the moments of the union of two nodes to the spread of the shape with this number, by the
+// first warp. The difference of their means is in `room`.
 __device__ void unite_moments(const Tree &tree, uint shape, uint shape_a, uint size_a, uint shape_b,
                               uint size_b, const Workspace &room) {
   double *spread = spread_of(tree, shape), a = size_a, b = size_b;
-  // Each lane adds to what it has written itself.
+  // Each lane adds only to elements that it has written itself.
   for (uint i = threadIdx.x; i < room.p; i += WARP) spread[THIRD_MOMENTS + i] = 0;
   if (threadIdx.x == 0) spread[FOURTH_MOMENT] = 0;
   add_moments(tree, shape_a, size_a, -b / (a + b), a / (a + b), room, spread);
   add_moments(tree, shape_b, size_b, a / (a + b), b / (a + b), room, spread);
 }
 
-// Loads of a thread that copies members at a time.
+// Number of loads that a thread issues together when it copies members.
 #define COPIES 8
 
-// Copies so many members, by a block.
+// Copies `size` members, by all threads of the block.
 __device__ __forceinline__ void copy_members(const uint *from, uint size, uint *to) {
   for (uint first = threadIdx.x; first < size; first += COPIES * THREADS) {
     uint values[COPIES];
@@ -265,7 +268,8 @@ __device__ __forceinline__ void copy_members(const uint *from, uint size, uint *
   }
 }
 
-// Room for so many members, by one thread; NONE where there is none.
+// Reserves room for `members` members, by one thread. Returns where it starts, or NONE if there is
+// none.
 __device__ uint reserve_members(const Tree &tree, uint members) {
   uint *used = tree.control + MEMBERS_USED, start = *(volatile uint *)used;
   for (;;) {
@@ -276,8 +280,8 @@ __device__ uint reserve_members(const Tree &tree, uint members) {
   }
 }
 
-// Lets jobs that wait for a job's union go on, by a block: it is there as far as these need it, or
-// there is no room for its members.
+// Lets jobs go on that wait for a job's union, by all threads of the block: the union is there as
+// far as they need it, or there is no room for its members.
 __device__ __forceinline__ void publish(Job &posted, uint id, bool lacks_room) {
   __threadfence();
   __syncthreads();
@@ -287,9 +291,10 @@ __device__ __forceinline__ void publish(Job &posted, uint id, bool lacks_room) {
   *(volatile uint *)&posted.made = id;
 }
 
-// Makes the union of a job's nodes, and the query for it, unless there is no room for its members;
-// tells `posted`, the same job as others see it, how many clusters fewer are below the threshold if
-// it is merged. Its shape has a number, with which it comes, unless no cluster has a shape.
+// Makes the union of a job's nodes, and the query for it, by all threads of the block. Returns
+// false if there is no room for its members. Tells `posted`, the job as other blocks see it, by how
+// many the clusters below the threshold become fewer if the union is merged. The union already has
+// the number of a shape, unless no cluster can have a shape.
 __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job &job, Job &posted,
                            float *query, Workspace &room) {
   __shared__ uint size_a, size_b, shape_a, shape_b, start;
@@ -298,7 +303,8 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
   uint shape = tree.shapes[node];
   double mean_a = k < p ? mean_of(tree, a)[k] : 0;
   double difference = k < p ? mean_of(tree, b)[k] - mean_a : 0;
-  // One of the two may be merged away meanwhile; all threads go the same way nevertheless.
+  // One thread reads these values, because a node may be merged meanwhile: all threads have to take
+  // the same branches.
   if (k == 0) {
     size_a = tree.sizes[a];
     size_b = tree.sizes[b];
@@ -335,7 +341,7 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     const double *scatter_a = number_a == NONE ? nullptr : scatter_of(tree, number_a);
     const double *scatter_b = number_b == NONE ? nullptr : scatter_of(tree, number_b);
     Matrix elements(p);
-    // All are read before the first is written, so no read waits for another one.
+    // All elements are read before the first is written, so no read waits for another read.
     elements.for_each([&](uint at, int, int, double &both) {
       both = scatter_a ? scatter_a[at] : 0.0;
       if (scatter_b) both = both + scatter_b[at];
@@ -346,10 +352,10 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     if (has_members(tree) && threadIdx.x < WARP)
       unite_moments(tree, shape, number_a, size_a, number_b, size_b, room);
   }
-  // A union with this one needs neither its factor nor its query.
+  // A union with this union needs neither its factor nor its query.
   publish(posted, job.id, false);
   Whitening found = {true, 1, 0, 0};
-  // Each thread goes on with the elements that it has written.
+  // Without a barrier, as each thread goes on with the elements that it has written.
   if (shape != NONE) shape = shape_up(tree, shape, members, found, room);
   __syncthreads();
   if (k == 0) tree.shapes[node] = shape;

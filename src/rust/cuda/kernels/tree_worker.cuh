@@ -1,11 +1,11 @@
-// What all blocks but the sequencer's do: jobs, one after the other, from a ring.
+// The workers, all blocks but the sequencer: they do posted jobs, one after the other.
 
 #pragma once
 
 #include "tree_decide.cuh"
 
 #ifdef __CUDACC_RTC__
-// Nanoseconds since some time, the same one for all blocks.
+// Nanoseconds on a clock that all blocks share.
 __device__ __forceinline__ ulong nanoseconds() {
   ulong now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
@@ -13,10 +13,10 @@ __device__ __forceinline__ ulong nanoseconds() {
 }
 #endif
 
-// Nanoseconds between two looks for what is posted.
+// Nanoseconds between two checks of a ring or of a union.
 #define NAP 100
 
-// Waits for what is posted, by the first thread of a block; NONE when the launch ends.
+// Waits for a post, by the first thread of a block. Returns NONE when the launch ends.
 __device__ uint wait_for_post(const Tree &tree) {
   uint ticket = atomicAdd(tree.control + TAKEN, 1);
   for (;;) {
@@ -27,9 +27,9 @@ __device__ uint wait_for_post(const Tree &tree) {
   }
 }
 
-// Tells the sequencer that the job of this number is done; by a block.
+// Tells the sequencer that the job of this number is done, by all threads of the block.
 __device__ void report(const Tree &tree, uint number) {
-  // The place is taken while all threads' writes come before the news.
+  // The place in the ring is taken while the threads' fences order their writes before the number.
   uint nth = threadIdx.x == 0 ? atomicAdd(tree.control + DONE, 1) : 0;
   __threadfence();
   __syncthreads();
@@ -37,9 +37,9 @@ __device__ void report(const Tree &tree, uint number) {
   *(volatile ulong *)(tree.done + nth % RING) = (ulong)(nth + 1) << 32 | number;
 }
 
-// Waits until the unions that a job needs first are there, by a block; false if one of them lacks
-// room, or the launch ends. Their jobs were posted before, so other blocks work on them, or have
-// done them.
+// Waits until the unions that a job needs are there, by all threads of the block. Returns false if
+// one of them lacks room, or if the launch ends. The jobs of these unions were posted earlier, so
+// other blocks have done them or work on them.
 __device__ bool wait_for_unions(const Tree &tree, const Job &job) {
   if (job.waits_for[0] == NONE && job.waits_for[1] == NONE) return true;
   __shared__ uint are_there;
@@ -61,7 +61,7 @@ __device__ bool wait_for_unions(const Tree &tree, const Job &job) {
   return are_there;
 }
 
-// Does the job of this number, by a block.
+// Does the job of this number, by all threads of the block.
 __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
                                        SearchState &search, float *query, Entries &entries,
                                        Workspace &room) {
@@ -81,7 +81,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   bool lacks_room = !can || (is_new && !make_union(tree, clusters, search.job, job, query, room));
   if (!can) publish(job, search.job.id, true);
   if (threadIdx.x == last) {
-    // Of that many merges, all that follows is seen.
+    // The search sees the clusters of this many merges.
     search.made_at = load_acquire(tree.control + COMMITTED);
     search.order = min(search.job.order, tree.clusters + search.made_at);
     double floor = is_union ? 0 : tree.floor_values[node];
