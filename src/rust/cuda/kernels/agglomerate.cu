@@ -1,19 +1,19 @@
-// Whole small problems, a block each: all merges of one apriori cluster, from its observations to
-// one cluster.
+// Merges whole small problems, a block each: all merges of one apriori cluster, from its
+// observations to one cluster.
 //
-// Everything that decides is in double precision and in the order of operations of
-// mahalanobis/shape.rs and mahalanobis/distance.rs, so that heights have the same bits; the kernels
-// are compiled without contraction, so that only what is written as fma is fused. Which pair comes
-// next is the definition's: the smallest distance, then the smaller slots. As in
-// mahalanobis/agglomerate a pair belongs to the younger of its clusters; each cluster knows the
-// nearest of the older ones, and looks for another when that is merged away and its turn comes.
+// All decisions are made in double precision, in the order of operations of mahalanobis/shape.rs
+// and mahalanobis/distance.rs, so that heights have the same bits. The kernels are compiled without
+// contraction, so that only a written fma is fused. The next pair is the pair with the smallest
+// distance; among equal distances, the pair with the smaller slots. As in mahalanobis/agglomerate,
+// a pair belongs to the younger of its clusters. Each cluster knows its nearest older cluster, and
+// looks for another one when that one is merged away and its own turn comes.
 //
-// tools/build-kernels compiles a variant for each of some DIMENSIONS that points in registers may
-// have (0: any number, not in registers), for centroid distances (FULL_DISTANCES false) and for
-// mean distances of the members.
+// tools/build-kernels compiles variants for the DIMENSIONS that points in registers may have (0:
+// any number, not in registers), for centroid distances (FULL_DISTANCES false) and for full
+// distances.
 //
-// `reshape` and `find_partner` are longer than a screen: in parts, the compiler makes other code of
-// them, and what they take was measured with this one.
+// `reshape` and `find_partner` are longer than a screen: split into parts, they would be compiled
+// to other code than the code whose times were measured.
 
 #include "agglomerate_launch.cuh"
 #include "base.cuh"
@@ -25,12 +25,13 @@
 #include "shape.cuh"
 #include "whitening.cuh"
 
-// On a multiprocessor. A block waits longer for memory than it loses by spilling registers.
+// Number of blocks on a multiprocessor. A block loses more time waiting for memory than by spilling
+// registers.
 #define BLOCKS 8
-// Merges between two looks at the host's wish to stop.
+// Number of merges between two checks of the host's wish to stop.
 #define MERGES_BETWEEN_CHECKS 8
 
-// A cluster for each observation.
+// Makes a cluster of each observation, by all threads of the block.
 template <bool MEMBER_DISTANCES>
 __device__ __forceinline__ void begin(Problem &problem, const Arrays &arrays, uint p, uint n,
                                       ulong first) {
@@ -53,7 +54,7 @@ __device__ __forceinline__ void begin(Problem &problem, const Arrays &arrays, ui
   __syncthreads();
 }
 
-// The least key of the pairs of a chunk, by a warp.
+// Computes the least key of the pairs of a chunk, by a warp.
 __device__ __forceinline__ void find_least(const Problem &problem, uint chunk) {
   const Arrays &arrays = problem.arrays;
   ulong first = problem.first;
@@ -75,10 +76,11 @@ __device__ __forceinline__ void find_least(const Problem &problem, uint chunk) {
   problem.chunks.changed[chunk] = 0;
 }
 
-// The least key that is known of all pairs, and the position that owns it; NONE if there is none.
-// A pair whose partner has been merged away has a key that is not above its true one.
+// The least known key of all pairs, by all threads of the block; `owner` becomes the position of
+// its owner, NONE if there is no pair. If the partner of a pair has been merged away, the key is at
+// most the true key.
 __device__ __noinline__ Key least_pair(const Problem &problem, uint *owner) {
-  // Chunks that follow each other are of different warps.
+  // Consecutive chunks belong to different warps.
   uint warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, chunk = lane * WARPS + warp;
   uint changed = __ballot_sync(WHOLE_WARP, problem.chunks.changed[chunk]);
   __syncwarp();
@@ -95,8 +97,8 @@ __device__ __forceinline__ bool is_up_to_date(const Problem &problem, const Part
          problem.arrays.slot_births[problem.first + partner.slot] == partner.birth;
 }
 
-// Lets the second partner of the cluster at a position follow the first; false if that is merged
-// away, too.
+// Makes the second partner of the cluster at a position its first one; false if the second one is
+// merged away, too.
 __device__ __forceinline__ bool promote(const Problem &problem, uint position) {
   Partner *partners = problem.arrays.partners + 2 * (problem.first + position);
   Partner next = partners[1];
@@ -111,7 +113,8 @@ __device__ __forceinline__ bool promote(const Problem &problem, uint position) {
   return true;
 }
 
-// All merges of a problem; false when it was stopped or something is wrong.
+// Makes all merges of a problem, by all threads of the block. Returns false if it was stopped, or
+// if something is wrong.
 template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate(Problem &problem) {
   const Arrays &arrays = problem.arrays;
   uint p = problem.p, n = problem.n;
@@ -158,7 +161,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
     below_threshold -= before - !is_full_size(arrays.threshold, size);
     if (problem.live == 1) break;
     if (below_threshold == 0 && !problem.all_full_size) {
-      // All have become full-size: all shapes and distances are computed anew.
+      // All clusters have become full-size: all shapes and distances are computed again.
       problem.all_full_size = true;
       for (uint i = 0; i < problem.live; i++) {
         uint shape = arrays.shapes[first + i];
@@ -176,7 +179,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
   return true;
 }
 
-// What a block does: one task after the other, as long as there are some.
+// Does tasks, one after the other, until none is left; by all threads of the block.
 template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &arrays) {
   __shared__ Shared shared;
   __shared__ Chunks chunks;

@@ -1,4 +1,4 @@
-// Integer types, the size of a warp, and special values: what all kernels use.
+// What all kernels use: integer types, the size of a warp, special values, and loads with an order.
 
 #pragma once
 
@@ -12,8 +12,8 @@ typedef unsigned long long ulong;
 // No index, slot, shape or cluster.
 #define NONE 0xffffffffu
 
-// The bits of infinity, in double and in single precision. As integers they are above those of any
-// finite number that is not negative.
+// The bits of infinity, in double and in single precision. As integers, they are greater than the
+// bits of any finite number that is not negative.
 #define INFINITY_BITS 0x7ff0000000000000ull
 #define SINGLE_INFINITY_BITS 0x7f800000u
 
@@ -24,15 +24,17 @@ typedef unsigned long long ulong;
 #define SINGLE_NAN_BITS 0xffffffffu
 #define SINGLE_QUIET_NAN_BITS 0x7fc00000u
 
-// Has a line of the device's memory loaded, so that what reads it soon waits less.
+// Bytes of a cache line.
 #define LINE_BYTES 128
+// Prefetches a line of device memory, so that later reads of it wait less.
 __device__ __forceinline__ void touch(const void *line) {
 #ifdef __CUDACC_RTC__
   asm volatile("{ .reg .u32 unused; ld.global.u32 unused, [%0]; }" ::"l"(line));
 #endif
 }
 
-// Reads what another block has written, with all that came before it there.
+// Reads a word that another block has written, with acquire: everything that the block had written
+// before it is then visible.
 __device__ __forceinline__ uint load_acquire(const uint *from) {
 #ifdef __CUDACC_RTC__
   uint value;
@@ -52,7 +54,7 @@ __device__ __forceinline__ ulong load_acquire(const ulong *from) {
 #endif
 }
 
-// Adds, as `load_acquire` reads; returns what was there.
+// Adds to a word, with acquire as `load_acquire`. Returns the word before the addition.
 __device__ __forceinline__ uint add_acquire(uint *to, uint value) {
 #ifdef __CUDACC_RTC__
   uint before;

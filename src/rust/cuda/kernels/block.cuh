@@ -1,6 +1,6 @@
-// The threads of a block working together: maxima, sums and least keys over all of them. All
-// threads of the block call each function, and all get the result. The file that includes this one
-// has defined THREADS, the number of them.
+// Maxima, sums and least keys over the threads of a block. All threads of the block call each
+// function, and all get the result. The file that includes this header must have defined THREADS,
+// the number of threads of a block.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #define FOR_EACH(i, count) for (uint i = threadIdx.x; i < (count); i += THREADS)
 
-// What the threads exchange, in shared memory.
+// Values that the threads of a block exchange, in shared memory.
 struct Shared {
   double reduced[2 * WARPS];
   ulong keys[2 * WARPS];
@@ -30,14 +30,15 @@ __device__ double block_max(Shared &shared, double value) {
   return value;
 }
 
-// The sum over the lanes of a warp, in all of them.
+// The sum over the lanes of a warp, in all lanes.
 __device__ __forceinline__ double warp_sum(double value) {
   for (int offset = WARP / 2; offset; offset /= 2)
     value += __shfl_xor_sync(WHOLE_WARP, value, offset);
   return value;
 }
 
-// Two sums at once: of numbers whose sum does not depend on the order, or of bounds, which may.
+// Two sums over the threads of a block. Their order is not fixed: it must not matter, as for exact
+// sums, or the sums must be bounds.
 __device__ __forceinline__ double2 block_sum(Shared &shared, double x, double y) {
   x = warp_sum(x);
   y = warp_sum(y);
@@ -56,8 +57,8 @@ __device__ __forceinline__ double2 block_sum(Shared &shared, double x, double y)
   return make_double2(x, y);
 }
 
-// A distance's bits (distances are >= 0, so their bits order them), then the slots, which decide
-// among equals.
+// Order of pairs: the bits of a distance (distances are >= 0, so their bits order them), then the
+// slots, which decide between equal distances.
 struct Key {
   ulong value, tie;
 };
@@ -71,7 +72,7 @@ __device__ __forceinline__ Key pair_key(double value, uint slot, uint other) {
   return {(ulong)__double_as_longlong(value), (ulong)lower << 32 | higher};
 }
 
-// The least key of a warp, and the index that came with it, in all lanes.
+// The least key of a warp and the index that belongs to it, in all lanes.
 __device__ __forceinline__ Key warp_least(Key key, uint *source) {
   for (int offset = WARP / 2; offset; offset /= 2) {
     Key other = {__shfl_xor_sync(WHOLE_WARP, key.value, offset),
@@ -85,7 +86,7 @@ __device__ __forceinline__ Key warp_least(Key key, uint *source) {
   return key;
 }
 
-// The least key, and the index that came with it, in all threads.
+// The least key of a block and the index that belongs to it, in all threads.
 __device__ __noinline__ Key block_least(Shared &shared, Key key, uint *source) {
   key = warp_least(key, source);
   if (threadIdx.x % WARP == 0) {

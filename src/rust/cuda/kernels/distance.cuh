@@ -1,16 +1,16 @@
-// Distances that decide, in double precision: each has the order of operations, and so the bits, of
-// mahalanobis/distance.rs. A test compiles this file for the CPU and compares.
+// Distances by which decisions are made, in double precision: each has the order of operations, and
+// so the bits, of mahalanobis/distance.rs. A test compiles this file for the CPU and compares.
 
 #pragma once
 
 #include "mahalanobis.cuh"
 #include "shape.cuh"
 
-// Says that coordinates which fill up a point may be read.
+// Says that the coordinates that fill up a point may be read.
 enum Readable { READABLE };
 
-// A difference of two points: in registers for up to P dimensions, in the thread's own memory for
-// P = 0.
+// A difference of two points: in registers for up to P dimensions, or in the thread's own memory
+// for P = 0.
 template <int P> struct Difference {
   static constexpr int SIZE = P ? P : MOST_DIMENSIONS;
   static constexpr int UNROLL = P ? P : 1;
@@ -22,8 +22,8 @@ template <int P> struct Difference {
       d[k] = k < p ? difference(k) : 0;
     }
   }
-  // The same, where `difference` may be called for coordinates from p on, which do not count. So no
-  // read waits for a comparison.
+  // The same constructor if `difference` may be called for coordinates from p on, which do not
+  // count. Then no read waits for a comparison.
   template <typename F>
   __host__ __device__ __forceinline__ Difference(uint p, Readable, F difference) {
 #pragma unroll UNROLL
@@ -42,8 +42,8 @@ template <int P> struct Difference {
     }
     return sqrt(square);
   }
-  // The square of the distance of two points, of which this holds one. P coordinates of the other
-  // one may be read.
+  // The square of the distance of two points; this object holds one of them. P coordinates of the
+  // other one may be read.
   __host__ __device__ __forceinline__ double square_to(uint p, const double *other) const {
     double square = 0;
 #pragma unroll UNROLL
@@ -54,13 +54,14 @@ template <int P> struct Difference {
     }
     return square;
   }
-  // To a cluster with this whitening factor, in bands. What fills them up changes nothing.
+  // The distance to a cluster with this whitening factor, in bands. The filler of the bands changes
+  // nothing.
   __host__ __device__ __forceinline__ double to_shape(uint p, const double *factor) const {
     double square = 0;
 #pragma unroll 1
     for (int band = 0; band < bands(p); band++) {
       double whitened[BAND] = {};
-      // The rows of the band in one column after the other.
+      // The rows of the band, column by column.
       const double *column = factor + BAND * band;
       uint length = band_rows(p, 0);
 #pragma unroll UNROLL
@@ -76,7 +77,7 @@ template <int P> struct Difference {
           whitened[3] = fma(second.y, d[k], whitened[3]);
           column += length;
         }
-        // The next ones begin BAND rows later.
+        // The next columns begin BAND rows later.
         column -= BAND;
         length -= BAND;
       }
@@ -93,7 +94,7 @@ struct Quanta {
   double high, low;
 };
 
-// Those for distances to a cluster with this stretch, an upper bound on ‖Wy‖/‖y‖.
+// The quanta for distances to a cluster with this stretch, an upper bound on ‖Wy‖/‖y‖.
 __host__ __device__ __forceinline__ void quanta_of(double stretch, const double &diagonal,
                                                    const uint &log2_terms, Quanta *quanta) {
   double largest = 2.0 * stretch * diagonal;
@@ -104,12 +105,12 @@ __host__ __device__ __forceinline__ void quanta_of(double stretch, const double 
   quanta->low = quanta->high * terms * (0.5 * EPSILON);
 }
 
-// More than an exact sum drops of each term.
+// An upper bound on the rounding of each term of an exact sum.
 __host__ __device__ __forceinline__ double rounding_of(const Quanta &quanta) {
   return quanta.low * EPSILON;
 }
 
-// What a term adds to the high and the low part of an exact sum.
+// The parts of a term that are added to the high and to the low part of an exact sum.
 __host__ __device__ __forceinline__ double2 exact_term(double term, const Quanta &quanta) {
   double high = (term + quanta.high) - quanta.high;
   double rest = term - high;
@@ -121,7 +122,7 @@ __host__ __device__ __forceinline__ double exact_mean(double high, double low, u
   return (high + low) / (double)terms;
 }
 
-// The distance of two clusters from the two directed distances.
+// The distance of two clusters from their two directed distances.
 __host__ __device__ __forceinline__ double average(double to_owner, double from_owner) {
   return 0.5 * (to_owner + from_owner);
 }
@@ -135,7 +136,7 @@ __host__ __device__ double mean_norm(const double *moments, double square) {
   return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
 }
 
-// Goes along row i of W, for W in bands.
+// Iterates over row i of W, in bands.
 struct AlongRow {
   const double *element;
   uint length, k;
@@ -149,8 +150,8 @@ struct AlongRow {
   }
 };
 
-// Row i of W, for W in bands and i below P: all of it is read before any of it is used, so that no
-// read waits for another one.
+// Row i of W, in bands, for i below P. The whole row is read before any of it is used, so that no
+// read waits for another read.
 template <int P> struct FactorRow {
   double values[P];
   __device__ __forceinline__ FactorRow(uint p, uint i, const double *factor) {
@@ -168,17 +169,17 @@ template <int P> struct FactorRow {
   }
 };
 
-// Elements of a row that are read together, of more than registers have room for.
+// Number of elements of a row that are read together, if registers have no room for the whole row.
 #define READ_TOGETHER 32
 
-// Element i of W d, for W in bands; with P, as above.
+// Element i of W d, for W in bands. With P, a row is read as FactorRow does.
 template <int P = 0>
 __device__ __forceinline__ double whitened_element(uint p, uint i, const double *d,
                                                    const double *factor) {
   if constexpr (P > 0) {
     return FactorRow<P>(p, i, factor).times(i, d);
   } else {
-    // As AlongRow, a band at a time.
+    // As in AlongRow, a band at a time.
     const double *element = factor + i;
     uint length = band_rows(p, 0);
     double sum = 0;
@@ -204,7 +205,7 @@ __device__ __forceinline__ double whitened_element(uint p, uint i, const double 
   }
 }
 
-// The length of a vector; with P, of P elements at most, as above.
+// The length of a vector. With P, of P elements at most, all read before they are used.
 template <int P = 0> __device__ __forceinline__ double length_of(uint p, const double *terms) {
   double square = 0;
   if constexpr (P > 0) {
@@ -220,9 +221,9 @@ template <int P = 0> __device__ __forceinline__ double length_of(uint p, const d
   return sqrt(square);
 }
 
-// ‖W d‖ for a difference d, by a warp whose own `scratch` is 2p long; `factor` is W in bands, or
-// null for the identity. In the order of operations of `Difference`. With P, the factor's first
-// WARP rows are read at the same time as the difference.
+// ‖W d‖ for a difference d, by a warp with its own `scratch` of 2p elements; `factor` is W in
+// bands, or null for the identity. In the order of operations of `Difference`. With P, the first
+// WARP rows of the factor are read while the difference is on its way.
 template <int P = 0, class F>
 __device__ double warp_distance(uint p, F difference, const double *factor, double *scratch) {
   uint lane = threadIdx.x % WARP;

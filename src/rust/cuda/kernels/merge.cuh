@@ -1,4 +1,4 @@
-// Merging two clusters: their mean, scatter, members, moments and whitening factor.
+// Merges two clusters: their mean, scatter, members, moments and whitening factor.
 
 #pragma once
 
@@ -7,14 +7,16 @@
 #include "shape.cuh"
 #include "whitening.cuh"
 
-// Brings the members of the clusters at `to` and `from` together, those of `from` last or first.
+// Moves the members of the clusters at positions `to` and `from` together, in the order of their
+// segments; by all threads of the block.
 __device__ __noinline__ void join_members(Problem &problem, uint to, uint from) {
   const Arrays &arrays = problem.arrays;
   ulong first = problem.first;
   uint to_start = arrays.member_starts[first + to], to_size = arrays.sizes[first + to];
   uint from_start = arrays.member_starts[first + from], from_size = arrays.sizes[first + from];
   uint slot = arrays.slots[first + to];
-  // The earlier segment stays, the later one moves to its end, what is between moves on.
+  // The earlier segment stays. The later segment moves to its end, and the members in between move
+  // back by its length.
   uint head = min(to_start, from_start), tail = max(to_start, from_start);
   uint head_size = head == to_start ? to_size : from_size;
   uint tail_size = head == to_start ? from_size : to_size;
@@ -40,12 +42,13 @@ __device__ __noinline__ void join_members(Problem &problem, uint to, uint from) 
   __syncthreads();
 }
 
-// As `block_sum`, for many calls.
+// `block_sum` without inlining, for many calls.
 __device__ __noinline__ double2 sum_of_both(Shared &shared, double x, double y) {
   return block_sum(shared, x, y);
 }
 
-// The moments of a position's members around its mean.
+// Computes the moments of the members of the cluster at a position about its mean, by all threads
+// of the block.
 template <int P>
 __device__ __noinline__ void measure_moments(Problem &problem, uint position,
                                              const double *scatter) {
@@ -57,7 +60,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
   __syncthreads();
   double2 moments = make_double2(0, 0);
   constexpr int SIZE = Difference<P>::SIZE, UNROLL = Difference<P>::UNROLL;
-  // Of each coordinate, the sum of its third moments with all of them.
+  // For each coordinate, the sum of its third moments with all coordinates.
   double sums[SIZE];
 #pragma unroll UNROLL
   for (int k = 0; k < SIZE; k++) sums[k] = 0;
@@ -98,7 +101,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
     double *stored = arrays.moments + (problem.first + position) * MOMENTS;
     stored[MOMENT_VARIANCE] = moments.x / size * (1 - SLACK);
     double fourth = moments.y / size * (1 + SLACK);
-    // An infinite one makes the bound 0.
+    // An infinite fourth moment makes the bound 0.
     stored[MOMENT_FOURTH] = moments.x == 0 || fourth >= LEAST_MOMENT ? fourth : infinity();
     stored[MOMENT_LARGEST] = largest_eigenvalue_bound(norms.y, norms.x, p) / size * (1 + SLACK);
     // The inequality of Cauchy and Schwarz bounds the third moment by the second and the fourth.
@@ -110,7 +113,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
   __syncthreads();
 }
 
-// Moves a cluster from the position `last` to the position `from`.
+// Moves a cluster from position `last` to position `from`, by all threads of the block.
 template <bool MEMBER_DISTANCES>
 __device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arrays, uint p,
                                              ulong first, uint last, uint from) {
@@ -135,14 +138,14 @@ __device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arr
   }
 }
 
-// As `reshape`, for more than one call.
+// `reshape` without inlining, for more than one call.
 template <bool MEMBER_DISTANCES>
 __device__ __noinline__ uint reshape_cluster(Problem &problem, uint shape, uint members) {
   return reshape<MEMBER_DISTANCES>(problem, shape, members);
 }
 
-// Merges the clusters at the positions `to` (of the lower slot) and `from`, and says where the
-// result is.
+// Merges the clusters at positions `to` (which has the lower slot) and `from`, by all threads of
+// the block. Returns the position of their union.
 template <int P, bool MEMBER_DISTANCES>
 __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint birth,
                                    uint *shapes_used, uint *free_shapes) {
@@ -155,7 +158,7 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
   double share = share_of(m_a, m_b);
   double weight = between_weight(m_a, m_b);
   FOR_EACH(k, p) problem.mean()[k] = problem.mean_at(k, from) - problem.mean_at(k, to);
-  // The numbers of the shapes, whether or not they are the identity.
+  // The numbers of the shapes, without the mark of the identity.
   if (shape_a != NONE) shape_a &= ~IDENTITY;
   if (shape_b != NONE) shape_b &= ~IDENTITY;
   uint shape = shape_a != NONE ? shape_a : shape_b;
@@ -196,7 +199,7 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
     problem.change(last);
   }
   __syncthreads();
-  // The last position fills the gap.
+  // The cluster at the last position fills the gap.
   if (from != last) {
     move_cluster<MEMBER_DISTANCES>(problem, arrays, p, first, last, from);
   }

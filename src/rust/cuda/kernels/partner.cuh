@@ -1,10 +1,11 @@
-// The search for a cluster's partner: the nearest of the clusters older than it, of several the one
-// that comes first by slots; and for the second, which follows when the first is merged away.
+// Searches for a cluster's partner: the nearest of the older clusters; among equally near ones, the
+// one with the first slots. Also searches for the second nearest, which becomes the partner if the
+// first is merged away.
 //
-// The cluster that searches is the owner of the pair. Both directed distances of a pair count:
-// `to_owner`, from the other cluster's mean or members, and `from_owner`. The first takes little,
-// as the owner's mean and whitening factor are in shared memory; the second only has a lower bound
-// at first, and is computed where that competes.
+// The cluster that searches is the owner of the pair. The distance of a pair is the average of two
+// directed distances: `to_owner`, from the other cluster's mean or members, and `from_owner`. The
+// first is cheap, because the owner's mean and whitening factor are in shared memory. For the
+// second, a lower bound comes first; `from_owner` is computed only if the bound competes.
 
 #pragma once
 
@@ -12,8 +13,8 @@
 #include "distance.cuh"
 #include "problem.cuh"
 
-// The quanta of a position's cluster, and more than they drop of each term; those of the identity
-// where it has no shape.
+// The quanta of the cluster at a position, and an upper bound on the rounding of each term; those
+// of the identity if it has no shape.
 __device__ void quanta_at(const Problem &problem, uint position, Quanta *quanta, double *rounding) {
   uint shape = problem.arrays.shapes[problem.first + position];
   if (shape != NONE) {
@@ -27,8 +28,8 @@ __device__ void quanta_at(const Problem &problem, uint position, Quanta *quanta,
   *rounding = rounding_of(*quanta);
 }
 
-// A part of the sum of the distances of the owner's members to the cluster at a position: of every
-// `step`-th member from number `from` on.
+// The part of the sum of distances of the owner's members to the cluster at a position, over every
+// `step`-th member from member `from` on; for one thread.
 template <int P>
 __device__ __noinline__ double2 part_of_sum(const Problem &problem, uint owner, uint position,
                                             uint from, uint step) {
@@ -59,8 +60,8 @@ __device__ __noinline__ double2 part_of_sum(const Problem &problem, uint owner, 
   return sum;
 }
 
-// Sums the distances of the members of the older clusters to the owner. The owner's mean and, if it
-// is shaped, its factor are in shared memory.
+// Sums the distances of the members of each older cluster to the owner, by all threads of the
+// block. The owner's mean and, if it has a shape, its factor are in shared memory.
 template <int P>
 __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_shaped) {
   const Arrays &arrays = problem.arrays;
@@ -92,7 +93,7 @@ __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_s
           is_shaped ? difference.to_shape(p, problem.factor()) : difference.to_identity(p);
       term = exact_term(distance, quanta);
     }
-    // The members of a cluster are neighbours: mostly the warp has one sum.
+    // The members of a cluster are consecutive, so most warps have a single cluster.
     uint head = __shfl_sync(WHOLE_WARP, place, 0);
     if (__all_sync(WHOLE_WARP, place == head)) {
       for (int offset = WARP / 2; offset; offset /= 2) {
@@ -109,11 +110,12 @@ __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_s
   __syncthreads();
 }
 
-// A search for the nearest two of the clusters older than the one at `owner`. `first` and `second`
-// are the least two keys so far, of the pairs with the clusters at `nearest` and `next`.
+// A search for the two nearest of the clusters that are older than the one at position `owner`.
+// `first` and `second` are the two least keys so far, of the pairs with the clusters at positions
+// `nearest` and `next`.
 struct PartnerSearch {
   uint owner, slot, birth, shape;
-  bool averages_members; // of the owner
+  bool averages_members; // whether the owner's members count
   Key first, second;
   uint nearest, next;
 
@@ -126,17 +128,18 @@ struct PartnerSearch {
     first = key;
     nearest = position;
   }
-  // Gives all threads the least two keys of all. More than one thread may have the same.
+  // Combines the searches of all threads: each gets the two least keys of all. More than one thread
+  // may have the same key.
   __device__ __forceinline__ void share(Shared &shared) {
     Key own = first;
     uint own_position = nearest;
     first = block_least(shared, first, &nearest);
-    // Keys of two pairs differ.
+    // Different pairs have different keys.
     bool is_it = own.value == first.value && own.tie == first.tie;
     next = is_it ? next : own_position;
     second = block_least(shared, is_it ? second : own, &next);
   }
-  // Whether a pair with this lower bound may be one of the nearest two.
+  // Whether a pair with this lower bound may be one of the two nearest.
   __device__ __forceinline__ bool competes(ulong bound) const {
     return bound < INFINITY_BITS && bound <= second.value;
   }
@@ -148,9 +151,9 @@ __device__ __forceinline__ double mean_to_owner(const Problem &problem, uint pos
   return exact_mean(sum[0], sum[1], problem.arrays.sizes[problem.first + position]);
 }
 
-// Goes over all older clusters, a thread each. Considers those whose distance takes little, and
-// writes a lower bound on the distance of each other one to `bounds`; infinity, where there is
-// nothing left to do. Returns the thread's least bound, with the position as its tie.
+// Goes over all older clusters, a thread for each. Considers the clusters with a cheap distance,
+// and writes a lower bound on the distance of each other cluster to `bounds`, or infinity if
+// nothing is left to do. Returns the thread's least bound, with its position as tie.
 template <int P, bool MEMBER_DISTANCES>
 __device__ __forceinline__ Key bound_distances(const Problem &problem, PartnerSearch &of_thread) {
   PartnerSearch search = of_thread; // in registers
@@ -158,8 +161,8 @@ __device__ __forceinline__ Key bound_distances(const Problem &problem, PartnerSe
   uint p = problem.p;
   ulong first = problem.first;
   const double *moments = arrays.moments + (first + search.owner) * MOMENTS;
-  // At most how far the owner's mean, as rounded, is from that of its members: see
-  // Clusters::mean_error in clusters/state.rs.
+  // Upper bound on the distance between the owner's mean, as rounded, and the mean of its members:
+  // see Clusters::mean_error in clusters/state.rs.
   double mean_error = 0;
   if (search.averages_members) {
     for (uint k = 0; k < p; k++) mean_error = fma(problem.mean()[k], problem.mean()[k], mean_error);
@@ -173,7 +176,7 @@ __device__ __forceinline__ Key bound_distances(const Problem &problem, PartnerSe
   double *bounds = arrays.bounds + first;
   Key least = {INFINITY_BITS, ~0ull};
   FOR_EACH(other, live) {
-    // All that is needed is asked for before anything is waited for.
+    // All values are requested before any is used.
     uint other_birth = births[other], other_slot = slots[other];
     uint other_size = sizes[other], other_shape = shapes[other];
     if (other_shape & IDENTITY) other_shape = NONE;
@@ -217,7 +220,8 @@ __device__ __forceinline__ Key bound_distances(const Problem &problem, PartnerSe
   return least;
 }
 
-// The key of the pair with the cluster at a position, for a directed distance from the owner.
+// The key of the pair with the cluster at a position, from its directed distance `from_owner`; by a
+// warp.
 template <bool MEMBER_DISTANCES>
 __device__ __noinline__ Key key_of(const Problem &problem, const PartnerSearch &search,
                                    uint position, double from_owner, double *scratch) {
@@ -233,7 +237,7 @@ __device__ __noinline__ Key key_of(const Problem &problem, const PartnerSearch &
                   arrays.slots[problem.first + position]);
 }
 
-// Considers the cluster at a position, by a warp. All its lanes have the same `search`.
+// Considers the cluster at a position, by a warp. All lanes have the same `search`.
 template <int P, bool MEMBER_DISTANCES>
 __device__ __noinline__ void consider_by_warp(const Problem &problem, PartnerSearch &search,
                                               uint position) {
@@ -252,7 +256,7 @@ __device__ __noinline__ void consider_by_warp(const Problem &problem, PartnerSea
                   position);
 }
 
-// The same by the block, for an owner of many members.
+// Considers the cluster at a position, by all threads of the block, for an owner of many members.
 template <int P, bool MEMBER_DISTANCES>
 __device__ __noinline__ void consider_by_block(Problem &problem, PartnerSearch &search,
                                                uint position) {
@@ -264,12 +268,12 @@ __device__ __noinline__ void consider_by_block(Problem &problem, PartnerSearch &
                   position);
 }
 
-// Considers all clusters whose bounds compete. Each warp goes over bounds of its own; so it knows
-// less than all, and some distances are computed for nothing.
+// Considers all clusters with bounds that compete. Each warp knows only its own search, so some
+// distances are computed in vain.
 template <int P, bool MEMBER_DISTANCES>
 __device__ __forceinline__ void consider_by_warps(const Problem &problem, PartnerSearch &search,
                                                   uint done) {
-  constexpr uint TOGETHER = 4; // bounds that are read at a time
+  constexpr uint TOGETHER = 4; // number of bounds that a thread reads at a time
   const double *bounds = problem.arrays.bounds + problem.first;
   for (uint start = threadIdx.x / WARP * WARP; start < problem.live; start += TOGETHER * THREADS) {
     double read[TOGETHER];
@@ -293,7 +297,8 @@ __device__ __forceinline__ void consider_by_warps(const Problem &problem, Partne
   }
 }
 
-// The same, one cluster after the other, each by the block.
+// Considers all clusters with bounds that compete, one after the other, each by all threads of the
+// block.
 template <int P, bool MEMBER_DISTANCES>
 __device__ __forceinline__ void consider_in_turn(Problem &problem, PartnerSearch &search,
                                                  uint done) {
@@ -314,11 +319,12 @@ __device__ __forceinline__ void consider_in_turn(Problem &problem, PartnerSearch
   }
 }
 
-// Members from which on a block computes a mean distance together.
+// Number of members from which on a block computes a mean distance together.
 #define MANY_MEMBERS THREADS
 
-// Finds the nearest two of the clusters that are older than the one at `owner`: first what takes
-// little to know exactly, and lower bounds on the rest; then the rest, if the bounds compete.
+// Finds the two nearest of the clusters that are older than the one at position `owner`, by all
+// threads of the block: first the cheap distances, and lower bounds on the others; then the other
+// distances if their bounds compete.
 template <int P, bool MEMBER_DISTANCES>
 __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
   const Arrays &arrays = problem.arrays;
@@ -333,7 +339,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
                           {INFINITY_BITS, ~0ull},
                           NONE,
                           NONE};
-  // The owner's mean and factor go to shared memory.
+  // The owner's mean and factor are copied to shared memory.
   read_mean<P>(problem, owner);
   if (search.shape != NONE) {
     const double *factor = problem.shape_factor(search.shape);
@@ -348,7 +354,8 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
     least = block_least(problem.shared, least, &position);
     search.share(problem.shared);
     if (search.competes(least.value)) {
-      // The one with the least bound first, so that there is something to compete with.
+      // The cluster with the least bound comes first, so that the others have something to compete
+      // with.
       consider_by_block<P, MEMBER_DISTANCES>(problem, search, position);
       consider_in_turn<P, MEMBER_DISTANCES>(problem, search, position);
     }
@@ -357,7 +364,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
     search.share(problem.shared);
     bool competes = search.competes(least.value);
     if (__syncthreads_or(competes)) {
-      // Each warp begins with the least bound among its own.
+      // Each warp begins with its own least bound.
       if (competes) consider_by_warp<P, MEMBER_DISTANCES>(problem, search, position);
       search.share(problem.shared);
       consider_by_warps<P, MEMBER_DISTANCES>(problem, search, position);
@@ -381,7 +388,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
   __syncthreads();
 }
 
-// As `find_partner`, for all of the observations at the start: a thread each.
+// Finds the two nearest older observations of all observations at the start, by a thread for each.
 template <int P> __device__ __noinline__ void find_partners_of_observations(Problem &problem) {
   const Arrays &arrays = problem.arrays;
   uint p = problem.p;

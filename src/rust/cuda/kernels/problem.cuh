@@ -1,4 +1,4 @@
-// One problem, as its block sees it.
+// The state of a problem in the block that merges it.
 
 #pragma once
 
@@ -10,15 +10,15 @@
 extern __shared__ double memory[];
 #endif
 
-// The least keys of a problem's pairs, in shared memory: the positions are divided into as many
-// chunks as there are threads, or fewer. Only chunks that have changed are gone over again.
+// The least keys of a problem's pairs, in shared memory. Positions are divided into as many chunks
+// as there are threads, or fewer. Only changed chunks are searched again.
 struct Chunks {
   ulong values[THREADS], ties[THREADS];
-  uint owners[THREADS]; // the positions of the least keys
+  uint owners[THREADS]; // positions of the clusters that own the pairs with the least keys
   uint changed[THREADS];
 };
 
-// The state of a problem, and where its parts of all arrays are.
+// The state of a problem, and its parts of all arrays.
 struct Problem {
   const Arrays &arrays;
   Shared &shared;
@@ -27,22 +27,23 @@ struct Problem {
   ulong first;
   double diagonal;
   uint log2_terms;
-  bool all_full_size; // whether all live clusters are
+  bool all_full_size; // whether all live clusters are full-size
 
-  // The positions of a chunk: those of whole warps.
+  // Number of positions of a chunk: those of whole warps.
   __device__ __forceinline__ uint chunk_length() const {
     return max((n + THREADS - 1) / THREADS, (uint)WARP);
   }
-  // Says that the pair of a position has changed, or its cluster.
+  // Notes that the pair or the cluster of a position has changed.
   __device__ __forceinline__ void change(uint position) const {
     chunks.changed[position / chunk_length()] = 1;
   }
 
-  // In shared memory, as the compiler should know: a triangle to work in, and vectors.
+  // Working memory, named so that the compiler knows that it is in shared memory: a triangle, and
+  // vectors.
   __device__ __forceinline__ double *factor() const { return memory; }
   __device__ __forceinline__ double *line() const { return memory + banded_length(p); }
   __device__ __forceinline__ double *raw() const { return line() + p; }
-  // While factors are made, the triangle is not used.
+  // The triangle is not used while factors are made.
   __device__ __forceinline__ double *next() const { return factor(); }
   __device__ __forceinline__ double *mean() const { return raw() + p; }
   __device__ __forceinline__ double *scratch() const { // 2p for each warp
@@ -65,14 +66,15 @@ struct Problem {
   // As many coordinates may be read as points in registers have.
   __device__ const double *observation(uint i) const { return arrays.x + (first + i) * p; }
 
-  // The number of the whitening factor at a position, NONE for the identity.
+  // The number of the whitening factor at a position; NONE for the identity.
   __device__ uint shape_at(uint position) const {
     uint shape = arrays.shapes[first + position];
     return shape & IDENTITY ? NONE : shape;
   }
 };
 
-// Copies the mean at a position to shared memory, filled up with zeros.
+// Copies the mean of the cluster at a position to shared memory, and fills it up with zeros; by all
+// threads of the block.
 template <int P> __device__ __forceinline__ void read_mean(const Problem &problem, uint position) {
   FOR_EACH(k, P ? P : problem.p)
   problem.mean()[k] = k < problem.p ? problem.mean_at(k, position) : 0;
