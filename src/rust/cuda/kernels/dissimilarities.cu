@@ -1,56 +1,58 @@
-// What linkage by rounds asks of the dissimilarities of all clusters (linkage/dissimilarities.rs),
-// with the bits of the CPU: all arithmetic is in double precision, in the order of
-// linkage/lance_williams.rs.
+// Dissimilarities between all clusters for linkage by reciprocal nearest neighbours
+// (linkage/dissimilarities.rs) and by the nearest-neighbour chain, with the bits of the CPU: all
+// arithmetic is in double precision, in the order of linkage/lance_williams.rs.
 //
-// The dissimilarities lie row after row, each row without those to clusters before, as R's `dist`
-// has them. They are STORED as double or as float.
+// Dissimilarities are stored row after row; each row leaves out the clusters before its own, as in
+// R's `dist`. They are STORED as double or as float.
 
 #include "base.cuh"
 #include "dissimilarities_launch.cuh"
 
-// Values that a lane has under way at a time.
+// Number of values that a lane reads together.
 #define AHEAD 4
 // Dissimilarities of larger magnitude are refused, as in linkage/condensed.rs.
 #define LARGEST (sizeof(stored) == sizeof(double) ? 1e150 : 1e30)
 #define GREATEST 1.7976931348623157e308
 
-// Where the row of cluster i of n starts: its dissimilarities to clusters i + 1, ....
+// Index of the first element of the row of cluster i of n: the dissimilarity to cluster i + 1.
 __device__ __forceinline__ ulong row_start(ulong n, ulong i) { return i * (2 * n - 1 - i) / 2; }
 
-// Where that of two different clusters of n is.
+// Index of the dissimilarity of two different clusters of n.
 __device__ __forceinline__ ulong position(uint n, uint i, uint j) {
   uint low = min(i, j), high = max(i, j);
   return row_start(n, low) + (high - low - 1);
 }
 
-// What is meant by a stored value: its square, of linkages that work on squares.
+// The value that linkage uses for a stored one: its square, for linkages that work on squares.
 __device__ __forceinline__ double load(const stored *values, ulong at, bool squared) {
   double value = values[at];
   return squared ? value * value : value;
 }
 
-// Rounds what was made in double precision.
+// Rounds values from double precision to the stored type.
 extern "C" __global__ void narrow(const double *values, stored *out, ulong count) {
   ulong step = (ulong)gridDim.x * blockDim.x;
   for (ulong at = (ulong)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step)
     out[at] = (stored)values[at];
 }
 
-// The dissimilarities at these positions.
+// Reads the dissimilarities at some positions.
 extern "C" __global__ void entries(const stored *values, const ulong *positions, double *out,
                                    uint count, uint squared) {
   uint at = blockIdx.x * blockDim.x + threadIdx.x;
   if (at < count) out[at] = load(values, positions[at], squared);
 }
 
-// A warp's nearest ones, in order over the lanes; of equal ones the lower slot is first.
+// A warp's nearest clusters, in order over the lanes. Of equally near clusters, the lower slot is
+// first.
 struct Nearest {
   double dissimilarity = infinity();
   uint slot = NONE;
-  // The farthest of the wanted ones.
+  // The dissimilarity of the farthest wanted cluster.
   double limit = infinity();
 
-  // Takes in the value of each lane; `first` is the slot of lane 0's, and above all before.
+  // Inserts the value of each lane. `first` is the slot of lane 0's value, and above all slots
+  // before.
   __device__ __forceinline__ void take(double value, uint first, uint lane, uint each) {
     uint near = __ballot_sync(WHOLE_WARP, value < limit);
     while (near) {
@@ -73,8 +75,8 @@ struct Nearest {
   }
 };
 
-// A warp for each wanted cluster. Those of a block are mostly neighbours, so that what one reads
-// across rows is what the others read, too.
+// Finds the nearest clusters of each wanted cluster, by a warp for each. The wanted clusters of a
+// block are mostly consecutive, so a cache line that one warp reads across rows serves the others.
 extern "C" __global__ void __launch_bounds__(1024) nearest(Search search) {
   uint lane = threadIdx.x % WARP;
   uint which = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
@@ -91,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(1024) nearest(Search search) {
       ulong at = position(n, own, other);
       values[a] = load(search.values, at, search.squared);
       if (other > own && !(fabs(values[a]) <= LARGEST)) atomicMin(search.unusable, at);
-      // Members without measure can make sums overflow; these clusters are the last ones then.
+      // Very large numbers of members can make sums overflow; these clusters come last then.
       if (values[a] > GREATEST) values[a] = GREATEST;
     }
 #pragma unroll
@@ -107,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(1024) nearest(Search search) {
 __device__ __forceinline__ double lesser(double a, double b) { return a < b ? a : b; }
 __device__ __forceinline__ double greater(double a, double b) { return a > b ? a : b; }
 
-// As Recurrence::update of linkage/lance_williams.rs, for reducible linkages.
+// Recurrence::update of linkage/lance_williams.rs, for reducible linkages.
 __device__ __forceinline__ double update(uint linkage, const Step &step, double first,
                                          double second, double size) {
   double a = step.sizes[0], b = step.sizes[1], updated;
@@ -126,7 +128,7 @@ __device__ __forceinline__ double update(uint linkage, const Step &step, double 
   return (double)(stored)updated;
 }
 
-// Says of the slots of a batch what becomes of them.
+// Notes for each slot of a batch the step that changes it; NONE for the slot that disappears.
 extern "C" __global__ void open(Merging merging) {
   uint at = merging.first + blockIdx.x * blockDim.x + threadIdx.x;
   if (at >= merging.last) return;
@@ -134,8 +136,8 @@ extern "C" __global__ void open(Merging merging) {
   merging.step_of[merging.steps[at].higher] = NONE;
 }
 
-// The new dissimilarities of the clusters that a batch makes: `chunks` blocks for each. What is
-// written is read by the thread that writes it alone.
+// Computes the new dissimilarities of the clusters that a batch makes, by `chunks` blocks for each
+// cluster. Only the thread that writes a value reads it.
 extern "C" __global__ void merge(Merging merging, uint chunks) {
   uint number = merging.first + blockIdx.x / chunks;
   uint slot = blockIdx.x % chunks * blockDim.x + threadIdx.x;
@@ -147,7 +149,7 @@ extern "C" __global__ void merge(Merging merging, uint chunks) {
   bool squared = merging.squared;
   stored *values = merging.values;
   if (last <= merging.first) {
-    // The third cluster stays as it is in this batch.
+    // This batch does not change the third cluster.
     bool merged = last > 0;
     double size = merged ? merging.steps[last - 1].size() : merging.sizes[slot];
     ulong at = position(n, step.lower, slot);
@@ -157,8 +159,9 @@ extern "C" __global__ void merge(Merging merging, uint chunks) {
     values[at] = (stored)update(merging.linkage, step, first, second, size);
     return;
   }
-  // It is made by a step of this batch, too. Of the two, the one that came to be later was made of
-  // clusters whose dissimilarities to the other one are taken first.
+  // A step of this batch makes the third cluster, too. The dissimilarity of the two unions follows
+  // from those between the union of the earlier step and the two clusters of the later step, which
+  // come first.
   if (last - 1 < number) return;
   Step later = merging.steps[last - 1];
   double parts[2];
@@ -185,7 +188,7 @@ extern "C" __global__ void gather(Rest rest) {
   }
 }
 
-// The same for all threads of a launch, block by block; all of them are resident.
+// A barrier for all blocks of a launch, which are all resident.
 struct Barrier {
   uint *arrived;
   uint target = 0;
@@ -202,7 +205,7 @@ struct Barrier {
   }
 };
 
-// Takes the nearer of two.
+// Replaces `best` and `slot` by the other cluster if that is nearer.
 __device__ __forceinline__ void nearer(double &best, uint &slot, double other, uint other_slot) {
   if (other < best || (other == best && other_slot < slot)) {
     best = other;
@@ -210,7 +213,7 @@ __device__ __forceinline__ void nearer(double &best, uint &slot, double other, u
   }
 }
 
-// The nearest of all threads of a block, for all of them.
+// The nearest cluster of all threads of a block, in all of them.
 __device__ __forceinline__ void nearest_of_block(double &best, uint &slot) {
   __shared__ double of_warps[CHAIN_THREADS / WARP];
   __shared__ uint slots_of_warps[CHAIN_THREADS / WARP];
@@ -229,8 +232,10 @@ __device__ __forceinline__ void nearest_of_block(double &best, uint &slot) {
   __syncthreads();
 }
 
-// All threads go the same way, as each knows the chain's last two slots. What one block writes and
-// another reads goes by the L2 cache; there is a barrier between, or it is known without.
+// Makes steps of the nearest-neighbour chain, by all blocks of the launch. All threads take the
+// same branches, since each knows the last two slots of the chain. Values that one block writes and
+// another reads go through the L2 cache, with a barrier in between; other values each block knows
+// itself.
 extern "C" __global__ void __launch_bounds__(CHAIN_THREADS) chain(Chaining chaining) {
   uint n = chaining.clusters;
   uint start = blockIdx.x * CHAIN_THREADS + threadIdx.x, stride = gridDim.x * CHAIN_THREADS;
@@ -241,7 +246,8 @@ extern "C" __global__ void __launch_bounds__(CHAIN_THREADS) chain(Chaining chain
   uint length = *chaining.length, done = *chaining.done;
   uint last = length > 0 ? stack[length - 1] : NONE,
        previous = length > 1 ? stack[length - 2] : NONE;
-  // Gone in the last step, which not all may see yet; and a slot that all before are gone.
+  // The slot that the last step removed, which other blocks may not see in `gone` yet; and a slot
+  // before which all slots are gone.
   uint removed = NONE, lowest = 0;
   for (uint step = 0; step < chaining.steps && done + 1 < n; step++) {
     if (length == 0) {
@@ -257,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(CHAIN_THREADS) chain(Chaining chain
       if (slot != last && slot != removed && !gone[slot])
         nearer(height, other, (double)__ldcg(&chaining.values[position(n, last, slot)]), slot);
     nearest_of_block(height, other);
-    // Two places, as some blocks may still read that of the step before.
+    // Two places alternate, as some blocks may still read the place of the last step.
     uint place = step % 2 * gridDim.x;
     if (threadIdx.x == 0) {
       ((volatile double *)chaining.nearest)[place + blockIdx.x] = height;
@@ -293,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(CHAIN_THREADS) chain(Chaining chain
     last = length > 0 ? stack[length - 1] : NONE;
     previous = length > 1 ? stack[length - 2] : NONE;
     barrier.wait();
-    // Read by others after the next barrier only.
+    // Other blocks read these after the next barrier only.
     if (writes) {
       sizes[lower] = merge.size();
       gone[higher] = 1;
@@ -304,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(CHAIN_THREADS) chain(Chaining chain
     removed = higher;
     done++;
   }
-  // No block is to see what the next launch begins with.
+  // No block may see these before all have ended: the next launch begins with them.
   barrier.wait();
   if (writes) {
     *chaining.length = length;

@@ -1,7 +1,7 @@
 // What the host and dissimilarities.cu must agree on. src/dissimilarities/launch.rs and
-// src/chain.rs have the same, and a test compares them.
+// src/chain.rs have the same definitions, and a test compares them.
 //
-// The dissimilarities are STORED as double or as float.
+// Dissimilarities are STORED as double or as float.
 
 #pragma once
 
@@ -9,27 +9,27 @@
 
 typedef STORED stored;
 
-// Threads of a block that makes a chain.
+// Number of threads of a block of `chain`.
 #define CHAIN_THREADS 512
 
-// The `each` nearest clusters of each wanted one.
+// A search for the `each` nearest clusters of each wanted cluster.
 struct Search {
   const stored *values;
   const uint *wanted;
-  // `each` of every wanted cluster, the nearest first.
+  // `each` values for every wanted cluster, the nearest first.
   double *dissimilarities;
   uint *slots;
-  // The first position of a value, in a row of a wanted cluster, that is refused.
+  // The first position, in a row of a wanted cluster, of a value that is refused.
   ulong *unusable;
   uint clusters, count, each, squared;
 };
 
-// Two clusters becoming one in the lower slot.
+// A step: two clusters are merged into one, in the lower slot.
 struct Step {
   double height;
   double sizes[2];
   uint lower, higher;
-  // Whether these have become of several by a step of an earlier batch.
+  // Whether each of the two clusters is the union of several by a step of an earlier batch.
   uint merged[2];
   __host__ __device__ __forceinline__ double size() const { return sizes[0] + sizes[1]; }
 };
@@ -37,51 +37,51 @@ struct Step {
 // As enum Linkage of linkage/lance_williams.rs, in its order.
 enum Linkage { WARD_D, SINGLE, COMPLETE, AVERAGE, MCQUITTY, MEDIAN, CENTROID, WARD_D2 };
 
-// Steps in order, in batches: those of a batch have no slot in common.
+// Steps in order, in batches: the steps of a batch have no slot in common.
 struct Merging {
   stored *values;
   const Step *steps;
   // By slot: its size before all steps.
   const double *sizes;
-  // By slot: the number of the last step that it is the lower one of, counted from 1; 0 where there
-  // is none yet, and NONE where the cluster is gone.
+  // By slot: the number, counted from 1, of the last step with this slot as the lower one; 0 if
+  // there is none yet, NONE if the cluster is gone.
   uint *step_of;
   uint clusters, linkage, squared;
   // The batch.
   uint first, last;
 };
 
-// Some of the rows that are left when all steps are done.
+// Copies of the dissimilarities that are left after all steps: some of the rows.
 struct Rest {
   const stored *values;
-  // By new slot, the old one; by old slot, as in struct Merging.
+  // By new slot: the old slot. By old slot: as in struct Merging.
   const uint *live, *step_of;
   stored *out;
   uint before, clusters, squared;
-  // The first row, by new slot; a block for each.
+  // The first row, by new slot. There is a block for each row.
   uint first;
 };
 
-// The nearest-neighbour chain of linkage/chain.rs, some steps of it.
+// Some steps of the nearest-neighbour chain of linkage/chain.rs.
 struct Chaining {
   stored *values;
   // By slot.
   double *sizes;
   // By slot: whether its cluster is part of another one.
   uint *gone;
-  // The chain, from where it began.
+  // The chain, from its beginning.
   uint *stack;
-  // Two for each block: the nearest cluster that it found.
+  // Two places for each block: the nearest cluster that the block found.
   double *nearest;
   uint *nearest_slots;
-  // Merges, in order: two slots, and the height.
+  // Merges in order: two slots, and the height.
   uint *merged;
   double *heights;
-  // How often blocks have come to a barrier; 0 at the start.
+  // Number of times that blocks have come to a barrier; 0 at the start.
   uint *arrived;
-  // What the next launch goes on with: how long the chain is, and how many merges are done.
+  // The state for the next launch: the length of the chain, and the number of merges done.
   uint *length, *done;
   uint clusters, linkage;
-  // Steps at most.
+  // Maximum number of steps of the launch.
   uint steps;
 };

@@ -1,25 +1,26 @@
-// The distances of pairs of points, in double precision, with the bits of metric/form: each pair
-// is one thread's, which adds up coordinate after coordinate.
+// The distances of pairs of points, in double precision, with the bits of metric/form: one thread
+// computes a pair and adds up coordinate after coordinate.
 //
-// Points lie coordinate after coordinate: coordinate k of point i is at k * stride + i. A block
-// makes a tile of ROWS rows by COLUMNS columns; what is outside the wanted pairs is not written.
+// Points are stored coordinate after coordinate: coordinate k of point i is at k * stride + i. A
+// block computes a tile of ROWS rows by COLUMNS columns, and writes only the wanted pairs.
 
 #include "base.cuh"
 #include "distances_launch.cuh"
 
-// Coordinates in shared memory at a time.
+// Number of coordinates in shared memory at a time.
 #define DEPTH 8
-// A thread brings there one coordinate of a row in every ROW_STEP, and one of a column in every
-// COLUMN_STEP.
+// A thread loads every ROW_STEP-th coordinate of a row into shared memory.
 #define ROW_STEP (THREADS / ROWS)
+// A thread loads every COLUMN_STEP-th coordinate of a column into shared memory.
 #define COLUMN_STEP (THREADS / COLUMNS)
 
-// What R takes as zero in Canberra's denominators: the least normal number.
+// R takes denominators of Canberra distances up to the least normal number as zero.
 #define LEAST_NORMAL 2.2250738585072014e-308
 
-// The forms of metric/form. `add` takes in one coordinate of both, `finish` makes the distance.
-// `parameter` is the form's own: the convention for 0/0 (enum ZeroOverZero), or whether magnitudes
-// count. Where `zeros_count` is false, coordinates that are 0 in both change nothing.
+// Forms of metric/form. `add` adds one coordinate of both points; `finish` returns the distance.
+// `parameter` depends on the form: the convention for 0/0 (enum ZeroOverZero), or whether
+// magnitudes count. If `zeros_count` is false, coordinates that are 0 in both points change
+// nothing.
 
 __device__ __forceinline__ double not_available() { return __longlong_as_double(NA_BITS); }
 
@@ -62,7 +63,7 @@ template <typename Term> struct SumWithHoles {
 
 struct Maximum {
   static const bool zeros_count = false;
-  // With its sign: a comparison takes magnitudes for nothing, a copy does not.
+  // With its sign: a comparison takes magnitudes at no cost, a copy does not.
   double greatest = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
     double difference = a - b;
@@ -107,14 +108,14 @@ struct Canberra {
   }
 };
 
-// The same, but for 0/0 as 1, of coordinates that are 0 or have a magnitude from 2^-500 to 2^500.
-// Then all quotients but 0/0 are 0 or at least 2^-54, nothing on the way to them overflows or
-// underflows, and the instructions of the compiler's own division do without its tests of the
-// operands.
+// The Canberra distance if 0/0 does not count as 1, for coordinates that are 0 or have a magnitude
+// from 2^-500 to 2^500. Then all quotients except 0/0 are 0 or at least 2^-54, and no intermediate
+// value overflows or underflows. So division takes the instructions of the compiler's own division,
+// without its tests of the operands.
 struct CanberraInRange {
   static const bool zeros_count = true;
   double sum = 0;
-  int zeros = 0; // coordinates that are 0/0
+  int zeros = 0; // number of coordinates that are 0/0
   __device__ __forceinline__ void add(double a, double b, uint) {
     double magnitude = fabs(a) + fabs(b), quotient = divided(a - b, magnitude);
     if (__double2hiint(magnitude) != 0)
@@ -131,7 +132,7 @@ struct CanberraInRange {
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(b));
     return refined(a, b, __hiloint2double(__double2hiint(inverse), 1));
   }
-  // The quotient from an inverse of b whose lower half is not known.
+  // The quotient from an approximate inverse of b whose lower half is arbitrary.
   static __device__ __forceinline__ double refined(double a, double b, double inverse) {
     double error = fma(-b, inverse, 1.0);
     inverse = fma(inverse, fma(error, error, error), inverse);
@@ -170,30 +171,31 @@ struct Angle {
   }
 };
 
-// As Pairs::column of distances/mod.rs: where column j starts, in all pairs.
+// Index of the first pair of column j among all pairs, as Pairs::column of distances/mod.rs.
 __device__ __forceinline__ ulong column_start(const Piece &piece, ulong j) {
   ulong rows = piece.rows;
   return piece.triangle ? j * (2 * rows - 1 - j) / 2 : j * rows;
 }
 
-// Coordinates in a row of the loop: more than one where that is little code.
+// Number of coordinates to unroll: more than one if the code stays short.
 constexpr int UNROLLED = FORM::zeros_count ? 1 : 4;
 
-// BLOCKS of them share a multiprocessor and its registers.
+// Computes the distances of the wanted pairs. BLOCKS blocks share a multiprocessor and its
+// registers.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) distances(Piece piece) {
-  // Two of each: one is filled while the other is worked on.
+  // Two buffers of each: one is filled while the other is read.
   __shared__ double rows[2][DEPTH][ROWS];
   __shared__ __align__(sizeof(double2)) double columns[2][DEPTH][COLUMNS];
   uint first_row = blockIdx.x * ROWS, first_column = piece.first + blockIdx.y * COLUMNS;
-  // Above the diagonal there is nothing to do.
+  // Nothing is wanted above the diagonal.
   if (piece.triangle && first_row + ROWS <= first_column + 1) return;
   uint across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
   uint first_point = piece.triangle ? first_column : piece.rows + first_column;
   uint end_point = piece.triangle ? piece.last : piece.rows + piece.last;
   FORM forms[COLUMNS_EACH][ROWS_EACH];
 
-  // What a thread brings to shared memory. It is asked for while the coordinates before are worked
-  // on.
+  // The values that a thread loads into shared memory. They are requested while the previous
+  // coordinates are processed.
   uint row_at = threadIdx.x % ROWS, row_k = threadIdx.x / ROWS;
   uint column_at = threadIdx.x % COLUMNS, column_k = threadIdx.x / COLUMNS;
   bool has_row = first_row + row_at < piece.rows, has_column = first_point + column_at < end_point;

@@ -1,11 +1,12 @@
-// What the host and distances.cu must agree on. src/distances.rs has the same, and a test
-// compares them.
+// What the host and distances.cu must agree on. src/distances.rs has the same definitions, and a
+// test compares them.
 
 #pragma once
 
 #include "base.cuh"
 
-// A tile is ROWS by COLUMNS pairs: ACROSS by DOWN threads, each with ROWS_EACH by COLUMNS_EACH.
+// A tile has ROWS by COLUMNS pairs. A block has ACROSS by DOWN threads, each with ROWS_EACH by
+// COLUMNS_EACH pairs.
 #define ACROSS 16
 #define DOWN 16
 #define ROWS_EACH 8
@@ -14,16 +15,16 @@
 #define COLUMNS (DOWN * COLUMNS_EACH)
 #define THREADS (ACROSS * DOWN)
 
-// What 0/0 is in Canberra's distance: left out, 0 or 1.
+// How Canberra distances count 0/0: not at all, as 0, or as 1.
 enum ZeroOverZero { OMIT, ZERO, ONE };
 
-// The pairs of a launch. Points lie coordinate after coordinate: coordinate k of point i is at
-// k * stride + i.
+// The pairs of a launch. Points are stored coordinate after coordinate: coordinate k of point i is
+// at k * stride + i.
 struct Piece {
   const double *points;
-  double *out; // for the distances of the first column's first row, and on
+  double *out; // distances, from the first row of the first column on
   ulong stride;
-  uint rows, columns; // of points: rows that pair, coordinates
-  uint first, last;   // columns of pairs, in all pairs
+  uint rows, columns; // number of points that form rows; number of coordinates
+  uint first, last;   // range of columns of this launch, among all pairs
   uint triangle, parameter;
 };

@@ -1,18 +1,18 @@
 // Sweeps for nearest neighbours, in single precision: which references may be near each query.
 //
-// neighbours/single says what is added up, what bounds and thresholds follow from the sums, and why
-// they hold; this file computes the same. Each query has room for `room` candidates. Every
-// reference that may be nearer than its threshold is collected there, and between the launches for
-// one part of the references and the next, `narrow` keeps the nearest and lowers the threshold.
+// neighbours/single says which values are summed, derives bounds and thresholds from the sums, and
+// proves them; this file computes the same. Each query has room for `room` candidates. `collect`
+// collects every reference that may be nearer than the query's threshold. Between the launches for
+// the parts of the references, `narrow` keeps the nearest candidates and lowers the threshold.
 //
-// References and queries lie coordinate after coordinate, but for products.cu, whose views are
-// packed.
+// References and queries are stored coordinate after coordinate, except for products.cu, which
+// packs them.
 
 #include "base.cuh"
 #include "neighbours_launch.cuh"
 #include "sweep.cuh"
 
-// Coordinates in shared memory at a time.
+// Number of coordinates in shared memory at a time.
 #define DEPTH 8
 #define STEP (THREADS / TILE)
 
@@ -21,7 +21,7 @@
 #define SLACK (1.0 + 16.0 * UNIT)
 #define NOTHING 0xffffffffffffffffull
 
-// Puts rows of `columns` values, one after the other, to positions of what lies coordinate after
+// Copies rows of `columns` values to positions of an array that is stored coordinate after
 // coordinate.
 extern "C" __global__ void scatter(const float *rows, const uint *positions, uint count,
                                    uint columns, float *coordinates, ulong stride) {
@@ -38,7 +38,7 @@ extern "C" __global__ void scatter(const float *rows, const uint *positions, uin
       coordinates[(size_t)(start + k) * stride + positions[row]] = tile[threadIdx.x][k];
 }
 
-// Copies what lies at some positions to positions 0, 1, ....
+// Copies the values at some positions to positions 0, 1, ....
 extern "C" __global__ void gather(const float *coordinates, const uint *positions, uint count,
                                   uint columns, ulong stride, ulong step, float *copy,
                                   ulong copy_stride, ulong copy_step) {
@@ -47,7 +47,7 @@ extern "C" __global__ void gather(const float *coordinates, const uint *position
     copy[k * copy_stride + at * copy_step] = coordinates[k * stride + positions[at] * step];
 }
 
-// What is added up: RowSum of single/sums.rs.
+// Sums over coordinates: RowSum of single/sums.rs.
 struct Squares {
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     float d = a - b;
@@ -72,7 +72,7 @@ struct Greatest {
 
 struct Quotients {
   static __device__ __forceinline__ float add(float sum, float a, float b) {
-    // Makes 0/0 zero, and changes no other quotient: coordinates are zero or far greater.
+    // Makes 0/0 zero and changes no other quotient, because coordinates are zero or far greater.
     float magnitude = (fabsf(a) + fabsf(b)) + 1.17549435e-38f;
     return sum + __fdiv_rn(fabsf(a - b), magnitude);
   }
@@ -93,17 +93,17 @@ struct AbsoluteProducts {
   static __device__ __forceinline__ float finish(float sum) { return -fabsf(sum); }
 };
 
-// Collects what is below the thresholds, for a tile of queries by references.
+// Collects the references below the thresholds, for a tile of queries by references.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
-  // Two of each: one is filled while the other is worked on.
+  // Two buffers of each: one is filled while the other is read.
   __shared__ float references[2][DEPTH][TILE];
   __shared__ float queries[2][DEPTH][TILE];
   uint across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
   uint first_reference = sweep.first + blockIdx.x * TILE, first_query = blockIdx.y * TILE;
   float sums[EACH][EACH] = {};
 
-  // What a thread brings to shared memory: of every STEP-th coordinate that of one reference and of
-  // one query. It is asked for while the coordinates before are worked on.
+  // The values that a thread loads into shared memory: every STEP-th coordinate of one reference
+  // and of one query. They are requested while the previous coordinates are processed.
   uint at = threadIdx.x % TILE, row = threadIdx.x / TILE;
   uint my_reference = first_reference + at, my_query = first_query + at;
   bool has_reference = my_reference < sweep.last, has_query = my_query < sweep.query_count;
@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
       if (query >= sweep.query_count) break;
       float sum = TERM::finish(sums[i][j]);
       float threshold = fmaf(sweep.slopes[query], factor, sweep.bases[query]) + allowance;
-      // False where the reference is none: its allowance is not a number.
+      // False if there is no reference: its allowance is NaN.
       if (!(sum < threshold) || group == sweep.query_groups[query]) continue;
       uint at = atomicAdd(sweep.counts + query, 1);
       if (at < sweep.room)
@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
   }
 }
 
-// The next single above, and below but not below 0.
+// The next greater single; the next smaller, but not below 0.
 __device__ float up(double value) { return __double2float_ru(value * (1 + 1e-15)); }
 __device__ float down(double value) { return fmaxf(__double2float_rd(value), 0.0f); }
 
@@ -173,7 +173,7 @@ __device__ double ratio(float a, float b) {
   return sqrt(1.0 / ((double)a + (double)b)) * (1.0 - UNIT);
 }
 
-// Frame::bound.
+// Frame::bound of neighbours/single: a lower bound on the distance, from its sum.
 __device__ float bound(const Sweep &s, float single, uint query, uint reference) {
   double sum = single;
   double lost = (double)s.query(ERROR, query) + (double)s.reference(ERROR, reference);
@@ -193,11 +193,11 @@ __device__ float bound(const Sweep &s, float single, uint query, uint reference)
   case SUM: bound = sum * s.shrink - lost; break;
   default: bound = 1.0 + sum - s.margin - lost * SLACK;
   }
-  // What is not a number bounds nothing.
+  // NaN bounds nothing.
   return bound > 0 ? down(bound * (1 - 1e-15)) : 0.0f;
 }
 
-// Frame::threshold.
+// Frame::threshold of neighbours/single: the threshold of a query for a limit of distances.
 __device__ void lower_threshold(const Sweep &s, uint query, float limit) {
   double allowance = s.query(ALLOWANCE, query), slope = 0, base;
   switch (s.kind) {
@@ -216,12 +216,12 @@ __device__ void lower_threshold(const Sweep &s, uint query, float limit) {
   s.bases[query] = base < 0 ? __double2float_ru(base * (1 - 1e-15)) : up(base);
 }
 
-// Makes keys of a query's candidates, a block each: bounds, then positions. Keeps the `capacity`
-// least of them, sorted; the threshold is then that of the first that is left out.
+// Turns a query's candidates into keys (bounds, then positions), a block for each query. Keeps the
+// `capacity` least keys, sorted. The threshold becomes the one of the first key that is left out.
 extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep) {
   extern __shared__ ulong keys[];
   uint query = blockIdx.x, count = sweep.counts[query], kept = sweep.kept[query];
-  // What found no room may have been the nearest: nothing is known of this query.
+  // A candidate without room may have been the nearest, so nothing is known of this query.
   if (count > sweep.room || count == kept) return;
   ulong *candidates = sweep.candidates + (size_t)query * sweep.room;
   ulong floor = sweep.floors[query];
@@ -268,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep)
   }
 }
 
-// Copies the candidates that are kept, `capacity` for each query, one query after the other.
+// Copies the kept candidates, `capacity` for each query, one query after the other.
 extern "C" __global__ void pack(Sweep sweep, ulong *packed) {
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= sweep.capacity) return;

@@ -1,37 +1,39 @@
-// Sweeps for nearest neighbours by products of halves on tensor cores: what neighbours.cu does, in
-// a fraction of the time and with wider margins, for views that RowFrame::in_halves
-// of single/frame.rs makes. Only `collect` is here; the other kernels are those of neighbours.cu.
+// Sweeps for nearest neighbours by products in half precision on tensor cores. They do the work of
+// neighbours.cu in a fraction of the time, with wider margins, for the views that
+// RowFrame::in_halves of single/frame.rs makes. Only `collect` is here; the other kernels are those
+// of neighbours.cu.
 //
-// Views lie row after row, two halves for a number, a multiple of 16 halves, with zeros beyond the
-// last. They are SCALE times what the frame says. A block has a tile of queries, and goes through
-// some tiles of references; the coordinates of both stream through shared memory. Each warp adds up
-// a square of EACH queries by EACH references.
+// Views are stored row after row, with two halves for each number, a multiple of 16 halves, and
+// zeros beyond the last coordinate. Their values are SCALE times those of the frame. A block has a
+// tile of queries and processes some tiles of references; the coordinates of both stream through
+// shared memory. Each warp sums the products of EACH queries by EACH references.
 
 #include "base.cuh"
 #include "products_launch.cuh"
 #include "sweep.cuh"
 
-// Coordinates of one copy.
+// Number of coordinates in one copy.
 #define UNIT 8
 #define UNITS (DEPTH / UNIT)
-// Rows that all threads copy together.
+// Number of rows that all threads copy together.
 #define TOGETHER (THREADS / UNITS)
 
-// Sums of a thread that are looked at together.
+// Number of sums that a thread looks at together.
 #define LOOKED_AT 8
 
-// Candidates that a warp has room for: fewer than it hands on at a time, and one of each thread.
+// Number of candidates that a warp has room for: up to WARP - 1 that it still holds, and one of
+// each thread.
 #define FOUND (2 * WARP)
 
-// Stages that are copied ahead of the one that is worked on. One less than there could be: so the
-// other warps can go on for another stage while one looks at candidates.
+// Number of stages copied ahead of the current one. It is one less than it could be, so that the
+// other warps can go on for another stage while one warp looks at candidates.
 #define AHEAD (STAGES - 2)
 
-// Tiles whose allowances are in shared memory. Those of a tile are overwritten STAGES + 1 tiles
-// later, when no warp works on it any more.
+// Number of tiles with allowances in shared memory. The allowances of a tile are overwritten STAGES
+// + 1 tiles later, when no warp works on it any more.
 #define ALLOWED (STAGES + 1)
 
-// Where a unit of a row is within a stage: such that neither copies nor `load` meet in a bank.
+// Index of a unit of a row within a stage, such that neither copies nor `load` have bank conflicts.
 __device__ __forceinline__ uint place(uint row, uint unit) {
   return row * DEPTH * 2 + (unit ^ row % UNITS) * UNIT * 2;
 }
@@ -45,7 +47,8 @@ __device__ __forceinline__ void copy_one(float *to, const float *from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(from) : "memory");
 }
 
-// Barriers in shared memory, by their addresses. A phase of one ends when `count` have arrived.
+// Barriers in shared memory, by address. A phase of a barrier ends when `count` threads have
+// arrived.
 __device__ __forceinline__ void start_barrier(uint barrier, uint count) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
@@ -55,12 +58,12 @@ __device__ __forceinline__ void arrive(uint barrier) {
                : "memory");
 }
 
-// Arrives when all that the thread has copied before is there.
+// Arrives when all previous copies of the thread have completed.
 __device__ __forceinline__ void arrive_after_copies(uint barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-// Waits until a phase has ended: those with even numbers have parity 0.
+// Waits until a phase has ended. Phases with even numbers have parity 0.
 __device__ __forceinline__ void wait(uint barrier, uint parity) {
   uint ended;
   do {
@@ -72,7 +75,7 @@ __device__ __forceinline__ void wait(uint barrier, uint parity) {
   } while (!ended);
 }
 
-// Four 8 x 8 matrices of halves, their rows being where the threads say.
+// Loads four 8 x 8 matrices of halves; each thread gives the address of a row.
 __device__ __forceinline__ void load(uint (&matrices)[4], uint from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -92,16 +95,16 @@ __device__ __forceinline__ void add_products(float (&sums)[4], const uint (&a)[4
 // finish(..) / SQUARED_SCALE + allowance > -threshold here.
 __device__ __forceinline__ float finish(float sum) { return ABSOLUTE ? fabsf(sum) : sum; }
 
-// Collects what is below the thresholds.
+// Collects the references below the thresholds, for a tile of queries and some tiles of references.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     collect(const __grid_constant__ Sweep sweep, uint most_tiles) {
   extern __shared__ __align__(128) char stages[];
-  __shared__ float thresholds[QUERIES]; // with the opposite sign
+  __shared__ float thresholds[QUERIES]; // with opposite sign
   __shared__ float allowances[ALLOWED][REFERENCES];
-  // Sums, queries and references that each warp has found but not handed on yet.
+  // The candidates that each warp has found and not yet handed on: sums, queries and references.
   __shared__ ulong all_found[WARPS][FOUND];
   __shared__ float looked_at[LOOKED_AT][THREADS];
-  // Whether a stage is there, and whether all warps are done with it.
+  // Barriers of each stage: the copies to it have completed; all warps are done with it.
   __shared__ ulong full[STAGES], empty[STAGES];
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   uint shared = (uint)__cvta_generic_to_shared(stages);
@@ -112,11 +115,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   for (uint i = threadIdx.x; i < QUERIES; i += THREADS) {
     uint query = first_query + i;
-    // All rows have the same factor. Nothing is beyond the threshold of no query.
-    thresholds[i] =
-        query < sweep.query_count
-            ? -fmaf(sweep.slopes[query], sweep.query(FACTOR, query), sweep.bases[query])
-            : single_infinity();
+    // All rows have the same factor. If there is no query, no sum exceeds its threshold.
+    thresholds[i] = query < sweep.query_count
+                        ? -fmaf(sweep.slopes[query], sweep.query(FACTOR, query), sweep.bases[query])
+                        : single_infinity();
   }
 
   uint full_barriers = (uint)__cvta_generic_to_shared(full);
@@ -127,8 +129,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   }
   __syncthreads();
 
-  // What a thread copies: a unit of some queries and references of each stage. Beyond the last of
-  // them it copies that one, whose sums come to nothing.
+  // What a thread copies: for each stage, a unit of some queries and references. Beyond the last
+  // row, it copies the last row instead, whose sums are ignored.
   uint unit = threadIdx.x % UNITS, row = threadIdx.x / UNITS;
   const ushort *queries[QUERIES / TOGETHER];
 #pragma unroll
@@ -144,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (next_round > 0) wait(empty_barriers + next_stage * sizeof(ulong), (next_round - 1) % 2);
     if (start + unit * UNIT < width) {
       uint stage = to + next_stage * STAGE_BYTES;
-      // If all coordinates of the queries are in a stage, they stay there.
+      // If a stage holds all coordinates of the queries, they stay there.
       if (chunks > 1 || next_round == 0) {
 #pragma unroll
         for (int i = 0; i < QUERIES / TOGETHER; i++)
@@ -169,13 +171,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (++next_stage == STAGES) next_stage = 0, next_round++;
   };
 
-  // Where a thread has its rows of the matrices: of queries two by two, of references the
-  // coordinates of the first eight, then those of the others.
+  // The rows that a thread loads for the matrices: of queries, 16 rows of one unit, then of the
+  // next; of references, two units of the first eight rows, then of the other eight.
   uint warp_query = warp / ACROSS * EACH, warp_reference = warp % ACROSS * EACH;
   uint query_row = warp_query + lane % 16, query_unit = lane / 16;
   uint reference_row = QUERIES + warp_reference + lane % 8 + lane / 16 * 8;
   uint reference_unit = lane / 8 % 2;
-  // Two of each: one is loaded while the other is multiplied.
+  // Two buffers of each: one is loaded while the other is multiplied.
   uint a[2][EACH / HIGH][4], b[2][EACH / WIDE / 2][4];
   float sums[EACH / HIGH][EACH / WIDE][4];
   uint stage = 0, round = 0;
@@ -197,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         add_products(sums[i][j], a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
                      b[step % 2][j / 2][j % 2 * 2 + 1]);
   };
-  // Hands on what the warp has found in one place for each thread.
+  // Adds what the warp has found to the candidates of the queries, one for each thread.
   ulong *found = all_found[warp];
   uint count = 0;
   auto hand_on = [&](uint at) {
@@ -234,8 +236,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       if (++stage == STAGES) stage = 0, round++;
     }
 
-    // A thread has, of `rows` 8 apart, two neighbours in each of the matrices. Most often none of
-    // them is a candidate.
+    // A thread has two neighbouring sums in each matrix, for `rows` rows 8 apart. Most often none
+    // of them is a candidate.
     constexpr int rows = 2 * EACH / HIGH, across = 2 * EACH / WIDE, parts = across / LOOKED_AT;
     uint query = warp_query + lane / 4, column = warp_reference + lane % 4 * 2;
     uint left = sweep.last - (first_reference + tile * REFERENCES + column);
@@ -258,13 +260,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int i = 0; i < rows * parts; i++)
       near |= (greatest[i] > thresholds[query + i / parts * 8]) << i;
-    // The code from here on is short rather than fast: code that is not in the instruction cache is
-    // slower.
+    // From here on, the code is short rather than fast: code that is not in the instruction cache
+    // is slower.
     while (uint lanes = __ballot_sync(WHOLE_WARP, near)) {
       int part = __ffs(__shfl_sync(WHOLE_WARP, near, __ffs(lanes) - 1)) - 1;
       bool has = near >> part & 1;
       near &= ~(1u << part);
-      // A loop cannot count registers.
+      // Registers cannot be indexed, so the loop must be unrolled.
 #pragma unroll
       for (int i = 0; i < rows * parts; i++)
         if (i == part) {

@@ -1,11 +1,12 @@
-// What the host and products.cu must agree on beside the argument.
-// src/neighbours/products.rs has the same, and a test compares them.
+// What the host and products.cu must agree on, beside the argument. src/neighbours/products.rs has
+// the same definitions, and a test compares them.
 
 #pragma once
 
 #include "base.cuh"
 
-// A tile is QUERIES by REFERENCES: DOWN by ACROSS warps, each with EACH by EACH.
+// A tile has QUERIES by REFERENCES pairs. A block has DOWN by ACROSS warps, each with EACH by EACH
+// pairs.
 #define DOWN 2
 #define ACROSS 4
 #define EACH 64
@@ -14,14 +15,16 @@
 #define WARPS (DOWN * ACROSS)
 #define THREADS (WARPS * WARP)
 
-// Coordinates in shared memory at a time, and how many such stages there are.
+// Number of coordinates in a stage of shared memory.
 #define DEPTH 64
+// Number of stages.
 #define STAGES 3
+// Bytes of a stage: halves of queries and references.
 #define STAGE_BYTES ((QUERIES + REFERENCES) * DEPTH * 2)
-// What one multiplication of matrices takes, by coordinates, queries and references.
+// Size of one multiplication of matrices: STEP coordinates, HIGH queries and WIDE references.
 #define STEP 16
 #define HIGH 16
 #define WIDE 8
 
-// As HALF_SCALE in single/half.rs, squared.
+// Square of HALF_SCALE of single/half.rs.
 #define SQUARED_SCALE ((float)(1 << 28))
