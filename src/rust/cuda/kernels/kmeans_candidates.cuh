@@ -1,5 +1,5 @@
-// Finds the centers that may be nearer to an observation than its own one, in half precision: with
-// the kernel `collect` of products.cu, on tensor cores. kmeans/frame.rs derives the thresholds.
+// Finds the centers that may be nearer to an observation than its own center, in half precision,
+// with `collect` of products.cu on tensor cores. kmeans/frame.rs derives the thresholds.
 
 #pragma once
 
@@ -8,16 +8,16 @@
 #include "kmeans_launch.cuh"
 #include "sweep.cuh"
 
-// The half that is nearest to a coordinate times HALF_SCALE: half_bits of single/half.rs.
+// The half nearest to a coordinate times HALF_SCALE, as half_bits of single/half.rs.
 __device__ __forceinline__ ushort half_bits(float coordinate) {
   const float least_normal = 1.0f / (1 << 14);
   const uint bias = 127 - 15, more_bits = 23 - 10;
   uint bits = __float_as_uint(coordinate * HALF_SCALE), magnitude = bits & 0x7fffffff;
   float value = __uint_as_float(magnitude);
-  uint half = value < least_normal
-                  ? __float_as_uint(value + 0.5f) - __float_as_uint(0.5f)
-                  : (magnitude + (1 << (more_bits - 1)) - 1 + (magnitude >> more_bits & 1) -
-                     (bias << 23)) >> more_bits;
+  uint half = value < least_normal ? __float_as_uint(value + 0.5f) - __float_as_uint(0.5f)
+                                   : (magnitude + (1 << (more_bits - 1)) - 1 +
+                                      (magnitude >> more_bits & 1) - (bias << 23)) >>
+                                         more_bits;
   return half | (bits >> 16 & 0x8000);
 }
 
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 }
 
-// The nearest of some centers, of several the one with the smallest number.
+// The nearest of some centers. Among equally near centers, the one with the smallest number.
 struct Nearest {
   double square;
   uint center;
@@ -77,8 +77,8 @@ __device__ __forceinline__ double square_to(const Lloyd &lloyd, size_t number, u
                 lloyd.columns);
 }
 
-// The thresholds of a batch of observations, below which a sum is that of a candidate;
-// THRESHOLD_LANES threads for each observation. Counts start from zero.
+// Computes the thresholds of a batch of observations: a center with a smaller sum is a candidate.
+// By THRESHOLD_LANES threads for each observation. Sets the counts to zero.
 extern "C" __global__ void __launch_bounds__(THREADS)
     find_thresholds(Lloyd lloyd, Candidates candidates) {
   uint i = (blockIdx.x * THREADS + threadIdx.x) / THRESHOLD_LANES;
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     own += __shfl_xor_sync(WHOLE_WARP, own, step);
   }
   if (!there || lane > 0) return;
-  // No nearer center is farther than this, in the frame's units.
+  // No nearer center is farther away than this, in the frame's units.
   double radius = lloyd.above(lloyd.above(lloyd.above(sqrt(own)))) * lloyd.unit;
   double others = square * lloyd.rounding * (1 - candidates.share);
   double threshold = (radius * radius * (1 + candidates.share) - others) / 2 + candidates.tiny;
@@ -109,10 +109,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   candidates.counts[i] = 0;
 }
 
-// Assigns the observations of a batch to the nearest of their own center and the candidates, of
-// several to the one with the smallest number. Observations with more candidates than there is room
-// for become open. A warp has an observation for each thread, but a thread for each distance, since
-// few observations have candidates, and some have many.
+// Assigns each observation of a batch to the nearest of its own center and its candidates; among
+// equally near ones, to the one with the smallest number. Observations with more candidates than
+// there is room for become open. A warp has an observation for each lane, but computes a distance
+// in each lane, because few observations have candidates, and some have many.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decide_candidates(Lloyd lloyd, Candidates candidates) {
   uint i = blockIdx.x * THREADS + threadIdx.x, lane = threadIdx.x % WARP;
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     lloyd.open[atomicAdd(lloyd.open_count, 1)] = number;
     count = 0;
   }
-  // The distances of the warp's observations follow each other.
+  // The distances of the warp's observations are consecutive.
   uint distances = count > 0 ? count + 1 : 0, end = distances;
   for (uint step = 1; step < WARP; step *= 2) {
     uint before = __shfl_up_sync(WHOLE_WARP, end, step);
@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       here.center = which == 0 ? own_of : (uint)candidates.found[row * candidates.room + which - 1];
       here.square = square_to(lloyd, lloyd.first + lloyd.offset + row, here.center);
     }
-    // The first thread with a distance of an observation gets the nearest of all with one.
+    // The first lane with a distance of an observation gets the nearest of the lanes that have one.
     for (uint step = 1; step < WARP; step *= 2) {
       Nearest other = {__shfl_down_sync(WHOLE_WARP, here.square, step),
                        __shfl_down_sync(WHOLE_WARP, here.center, step)};
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   *lloyd.changed = 1;
 }
 
-// Assigns open observations, a block for each.
+// Assigns open observations, by a block for each.
 extern "C" __global__ void __launch_bounds__(THREADS) decide_few(Lloyd lloyd) {
   __shared__ Nearest of_threads[THREADS];
   uint number = lloyd.open[blockIdx.x];

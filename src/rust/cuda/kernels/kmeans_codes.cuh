@@ -34,30 +34,32 @@
 #include "base.cuh"
 #include "kmeans_launch.cuh"
 
-// Steps from the center of a group to its farthest observation: all differences are within 8 bits.
+// Number of steps from the center of a group to its farthest observation: all differences fit into
+// 8 bits.
 #define RADIUS 126
-// The new center is rounded to parts of a step, of which HIGH are a unit of `high`.
+// The new center is rounded to parts of a step: this number of them is a step.
 #define PARTS 64
+// Number of parts in a unit of `high`.
 #define HIGH 128
 #define REACH_MARGIN 1e-3
 #define LEAST_CODED 1e-200
-// The last two bytes of an observation's code are its reach.
+// Number of bits below the reach of an observation: it takes the last two bytes of the code.
 #define REACH_SHIFT 16
-// Observations of a piece for each lane.
+// Number of observations of a piece for each lane.
 #define PIECE_EACH (PIECE / WARP)
 
-// Steps in a unit of the coordinates.
+// Number of steps in a unit of the coordinates.
 __device__ __forceinline__ double steps_of(double greatest) {
   return greatest < LEAST_CODED ? 0 : RADIUS / sqrt(greatest);
 }
 
-// Puts an integer of 8 bits at this place of four words.
+// Writes an integer of 8 bits to a place of four words.
 __device__ __forceinline__ void put_byte(uint *words, uint place, int value) {
   words[place / 4] |= ((uint)value & 0xff) << place % 4 * 8;
 }
 
-// Writes the code of an observation of this group, which is in this place of the sorted ones, given
-// its square.
+// Writes the code of observation `i`, which is in place `place` of the sorted observations of this
+// group, with its square.
 __device__ void encode(const Seeding &s, const Groups &groups, uint group, uint place, uint i,
                        double square) {
   const double *row = s.x + (size_t)i * s.columns;
@@ -81,8 +83,8 @@ __device__ void encode(const Seeding &s, const Groups &groups, uint group, uint 
   }
 }
 
-// Where the code of the new center is, relative to this group: `quads` times `high`, as often
-// `low`, and the sum of the squares of z.
+// The code of the new center relative to this group: `quads` words of `high`, `quads` of `low`, and
+// the sum of the squares of z.
 __device__ __forceinline__ uint4 *center_code(const Groups &groups, uint group) {
   return groups.center_codes + (size_t)group * (2 * groups.quads + 1);
 }
@@ -120,8 +122,8 @@ __device__ __forceinline__ int add_products(const uint4 &a, const uint4 &b, int 
   return __dp4a((int)a.w, (int)b.w, sum);
 }
 
-// Which sorted observations of a piece of this group may be nearer to the new center: a bit for
-// each of those in this lane, every WARP-th from `start` on.
+// Finds the sorted observations of a piece of this group that may be nearer to the new center, by a
+// warp. Returns a bit for each of this lane's observations, every WARP-th one from `start` on.
 __device__ __forceinline__ uint find_open(const Seeding &s, const Groups &groups, uint group,
                                           uint start, uint end) {
   const uint4 *center = center_code(groups, group);

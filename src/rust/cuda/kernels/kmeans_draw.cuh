@@ -1,10 +1,10 @@
-// The initial centers of k-means, with the bits of kmeans/seed.rs: every sum has one order, whoever
-// computes it.
+// Draws the initial centers of k-means, with the bits of kmeans/seed.rs: every sum has one order,
+// independent of the threads that compute it.
 //
 // A draw is `draw`, then `weigh`, which looks at all observations. Once there are many centers,
-// observations are sorted into groups (`find_greatest`, `count_bins`, `fill_bins`), and a draw is
-// `draw`, `open_groups`, `weigh_pieces` or `weigh_codes`, `sum_changed`, `sum_parts`, which look at
-// those observations that the triangle inequality does not exclude with their group or bin.
+// observations are sorted into groups (`find_greatest`, `count_bins`, `fill_bins`). A draw then is
+// `draw`, `open_groups`, `weigh_pieces` or `weigh_codes`, `sum_changed`, `sum_parts`: they look at
+// observations that the triangle inequality does not exclude with their group or bin.
 
 #pragma once
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ double square(const double *a, const double *b, uint 
   return sum;
 }
 
-// A chunk's sum, given every WARP-th value's sum: sum_in_lanes.
+// The sum of a chunk; each lane has the sum of every WARP-th value: sum_in_lanes.
 __device__ __forceinline__ double sum_of_lanes(double lane) {
   for (int width = WARP / 2; width > 0; width /= 2)
     lane += __shfl_down_sync(WHOLE_WARP, lane, width);
@@ -31,7 +31,7 @@ __device__ __forceinline__ double sum_of_lanes(double lane) {
 
 __device__ __forceinline__ uint chunks_of(uint count) { return (count + CHUNK - 1) / CHUNK; }
 
-// Sums up a chunk of the chunks' sums; a warp.
+// Sums a chunk of the chunks' sums, by a warp.
 __device__ void sum_part(const Seeding &s, uint part) {
   uint chunks = chunks_of(s.rows), lane = threadIdx.x % WARP;
   double sum = 0;
@@ -42,11 +42,11 @@ __device__ void sum_part(const Seeding &s, uint part) {
   if (lane == 0) s.parts[part] = sum;
 }
 
-// Sums of the weights up to each, one after the other, from `sum` on; one thread's. Returns the
-// last.
+// Computes the sums of the weights up to each, one after the other, starting from `sum`; by one
+// thread. Returns the last sum.
 __device__ double add_up(const double *__restrict__ weights, double *__restrict__ totals,
                          uint count, double sum) {
-  // Values that are on their way from memory together.
+  // Number of values read together.
   const uint ahead = 16;
   double next[ahead];
   uint i = 0;
@@ -60,8 +60,8 @@ __device__ double add_up(const double *__restrict__ weights, double *__restrict_
   return sum;
 }
 
-// As `add_up`, for a block: in shared memory, a chunk at a time, which has room for the weights and
-// totals of one.
+// `add_up` by all threads of the block, a chunk at a time in shared memory: `some` and `of_some`
+// have room for the weights and totals of a chunk.
 __device__ void add_up_all(const double *weights, double *totals, uint count, double *some,
                            double *of_some) {
   double sum = 0;
@@ -76,8 +76,9 @@ __device__ void add_up_all(const double *weights, double *totals, uint count, do
   __syncthreads();
 }
 
-// Which weight a target falls on, a block's work, given the sums up to each; what is left of the
-// target for it. NONE where all weights are zero.
+// The index of the weight on which a target falls, by all threads of the block, from the sums up to
+// each weight. `target` becomes the rest of the target within this weight. NONE if all weights are
+// zero.
 __device__ uint find(const double *weights, const double *totals, uint count, double &target) {
   __shared__ uint last, found;
   if (threadIdx.x == 0) last = count - 1, found = 0;
@@ -96,7 +97,7 @@ __device__ uint find(const double *weights, const double *totals, uint count, do
   return result;
 }
 
-// Draws the center with this number; a block.
+// Draws center number `number`, by one block.
 extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding, uint number) {
   __shared__ double weights[CHUNK], totals[CHUNK];
   const Seeding &s = seeding;
@@ -135,10 +136,10 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
         s.pruned_share * square(center, s.centers + (size_t)other * s.columns, s.columns);
 }
 
-// Weighs the observations with the center of this number beside those before; a warp for each
-// chunk.
+// Weighs the observations with center number `number`, beside the centers before; by a warp for
+// each chunk.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seeding, uint number) {
-  // Of the warps' chunks: the weights, and which observations may be nearest to the new center.
+  // By warp: the weights of its chunk, and the observations that may be nearest to the new center.
   __shared__ double weights[WEIGH_WARPS][CHUNK];
   __shared__ uint open[WEIGH_WARPS][CHUNK];
   const Seeding &s = seeding;
@@ -184,23 +185,24 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
   if (lane == 0) s.sums[chunk] = sum;
 }
 
-// The bin of a square in its group. A greater square is in no later bin.
+// The bin of a square in its group. A greater square is never in a later bin.
 __device__ __forceinline__ uint bin_of(double square, double greatest) {
   if (!(greatest > 0)) return 0;
   return BINS - 1 - min(BINS - 1, (uint)(BINS * (square / greatest)));
 }
 
-// The greatest square of each group; a thread for each observation. `greatest` is 0 before.
+// Computes the greatest square of each group, by a thread for each observation. `greatest` must be
+// 0 before.
 extern "C" __global__ void find_greatest(Seeding seeding, Groups groups) {
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= seeding.rows) return;
-  // Numbers that are not negative have the order of their bits.
+  // Numbers that are not negative are ordered as their bits.
   ulong bits = (ulong)__double_as_longlong(seeding.squares[i]);
   ulong *greatest = (ulong *)&groups.greatest[seeding.nearest[i]];
   if (*(volatile ulong *)greatest < bits) atomicMax(greatest, bits);
 }
 
-// The sizes of the bins; a thread for each observation. `ends` is 0 before.
+// Computes the sizes of the bins, by a thread for each observation. `ends` must be 0 before.
 extern "C" __global__ void count_bins(Seeding seeding, Groups groups) {
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= seeding.rows) return;
@@ -209,8 +211,8 @@ extern "C" __global__ void count_bins(Seeding seeding, Groups groups) {
   atomicAdd(&groups.ends[(size_t)group * BINS + bin], 1);
 }
 
-// Sorts the observations, in any order within a bin, and writes their codes; a thread for each.
-// `ends` has the starts of the bins before.
+// Sorts the observations into bins, in any order within a bin, and writes their codes; by a thread
+// for each. `ends` must have the starts of the bins before.
 extern "C" __global__ void fill_bins(Seeding seeding, Groups groups) {
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= seeding.rows) return;
@@ -223,8 +225,9 @@ extern "C" __global__ void fill_bins(Seeding seeding, Groups groups) {
   if (groups.quads > 0) encode(seeding, groups, group, at, i, square);
 }
 
-// Lists the observations that may be nearer to the center of this number; a thread for each group.
-// As for `pruned_below`: an observation whose square was below the limit then is not nearer.
+// Lists the observations that may be nearer to center number `number`, by a thread for each group.
+// As for `pruned_below`, an observation with a square below the limit when it was sorted is not
+// nearer.
 extern "C" __global__ void open_groups(Seeding seeding, Groups groups, uint number) {
   const Seeding &s = seeding;
   uint group = blockIdx.x * blockDim.x + threadIdx.x;
@@ -245,8 +248,8 @@ extern "C" __global__ void open_groups(Seeding seeding, Groups groups, uint numb
   }
 }
 
-// Weighs a sorted observation with the center of this number; returns its square if it is nearer,
-// or a negative number.
+// Weighs a sorted observation with center number `number`. Returns its square if it is nearer to
+// this center, a negative number otherwise.
 __device__ __forceinline__ double weigh_sorted(const Seeding &s, const Groups &groups, uint place,
                                                uint number) {
   uint i = groups.sorted[place];
@@ -261,7 +264,7 @@ __device__ __forceinline__ double weigh_sorted(const Seeding &s, const Groups &g
   return now;
 }
 
-// Weighs the listed observations with the center of this number; a warp for each piece.
+// Weighs the listed observations with center number `number`, by a warp for each piece.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
     weigh_pieces(Seeding seeding, Groups groups, uint number) {
   uint warps = gridDim.x * WEIGH_WARPS, count = groups.counts[0];
@@ -272,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
   }
 }
 
-// Weighs those of the listed observations that are open by their codes; a warp for each piece.
+// Weighs the listed observations that are open by their codes, by a warp for each piece.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
     weigh_codes(Seeding seeding, Groups groups, uint number) {
   __shared__ uint places[WEIGH_WARPS][PIECE];
@@ -300,7 +303,7 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
   }
 }
 
-// Sums up the changed chunks; a warp for each.
+// Sums the changed chunks, by a warp for each.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
     sum_changed(Seeding seeding, Groups groups) {
   const Seeding &s = seeding;
@@ -317,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
   }
 }
 
-// Sums up all parts, a warp for each, and empties the lists.
+// Sums all parts, by a warp for each, and empties the lists.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
     sum_parts(Seeding seeding, Groups groups) {
   uint part = blockIdx.x * WEIGH_WARPS + threadIdx.x / WARP;

@@ -5,22 +5,23 @@
 #include "base.cuh"
 #include "kmeans_launch.cuh"
 
-// Coordinates in shared memory at a time.
+// Number of coordinates in shared memory at a time.
 #define EXACT_DEPTH 4
-// Between the coordinates, so that neighbouring threads write to different banks.
+// Padding between coordinates, so that neighbouring threads write to different banks.
 #define GAP 8
 #define FETCHED (ROWS * EXACT_DEPTH / THREADS)
 
-// Assigns the open observations to their nearest centers, of several to the one with the smallest
-// number. Blocks take tiles of them in turn, as their count is known on the device alone.
+// Assigns the open observations to their nearest centers; among equally near centers, to the one
+// with the smallest number. Blocks take tiles of observations in turn, because only the device
+// knows their number.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) decide(Lloyd lloyd) {
-  // Two of each: one is filled while the other is worked on.
+  // Two buffers of each: one is filled while the other is read.
   __shared__ double rows[2][EXACT_DEPTH][ROWS + GAP];
   __shared__ double centers[2][EXACT_DEPTH][CENTERS + GAP];
   __shared__ uint of_tile[ROWS];
   uint across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS, count = *lloyd.open_count;
-  // What a thread brings to shared memory: of one of the coordinates that of some observations and
-  // of a center. It is asked for while the coordinates before are worked on.
+  // The values that a thread loads into shared memory: one coordinate of some observations and of a
+  // center. They are requested while the previous coordinates are processed.
   uint depth = threadIdx.x % EXACT_DEPTH, at = threadIdx.x / EXACT_DEPTH;
   bool changed = false;
   for (uint first = blockIdx.x * ROWS; first < count; first += gridDim.x * ROWS) {

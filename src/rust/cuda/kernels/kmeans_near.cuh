@@ -1,9 +1,9 @@
 // Compares the members of each cluster with the centers near its own, in double precision.
 //
-// A member at distance u from its own center is at least D - u from a center at distance D from
-// that one, by the triangle inequality. So centers with D > 2u need no comparison (Elkan 2003,
-// Using the triangle inequality to accelerate k-means, lemma 1). Bins of D, in increasing order,
-// make the other centers a prefix of a list.
+// By the triangle inequality, a member at distance u from its own center is at least D - u away
+// from a center at distance D from its own. So centers with D > 2u need no comparison (Elkan 2003,
+// Using the triangle inequality to accelerate k-means, lemma 1). The other centers are a prefix of
+// a list, which has bins of D in increasing order.
 
 #pragma once
 
@@ -20,9 +20,10 @@ __device__ __forceinline__ double square_between(const double *a, const double *
   return sum;
 }
 
-// Centers farther than this from an observation's own center are certainly farther from the
-// observation than its own, whose square is `own`. The margins are for this sum, for the sum of the
-// two centers (`center_distance`), and for the sum of the other center.
+// If a center is farther than this from an observation's own center, it is certainly farther from
+// the observation than its own center. `own` is the square of the observation's distance to its own
+// center. The margins are for this sum, for the sum of the two centers (`center_distance`), and for
+// the sum of the other center.
 __device__ __forceinline__ double reach_of(const Lloyd &lloyd, double own) {
   return lloyd.above(lloyd.above(2 * sqrt(own)));
 }
@@ -31,18 +32,19 @@ __device__ __forceinline__ double center_distance(const Lloyd &lloyd, double squ
   return lloyd.below(lloyd.below(sqrt(square)));
 }
 
-// The bin of a distance: NEAR_BINS if it is beyond the last, and no smaller for a greater distance.
+// The bin of a distance, NEAR_BINS if it is beyond the last bin. A greater distance is in no
+// smaller bin.
 __device__ __forceinline__ uint near_bin_of(double distance, double scale) {
   double bin = distance * scale;
   if (!(bin < NEAR_BINS)) return NEAR_BINS;
   return bin > 0 ? (uint)bin : 0;
 }
 
-// Calls `visit` with each other center and its bin, for those that have one.
+// Calls `visit` with each other center that has a bin, and its bin; by all threads of the block.
 template <typename Visit>
 __device__ void visit_centers(const Lloyd &lloyd, uint cluster, double scale, const double *own,
                               double *some, Visit visit) {
-  // An odd number, so that neighbouring threads read other banks.
+  // Odd, so that neighbouring threads read different banks.
   uint columns = lloyd.columns, step = columns | 1;
   for (uint first = 0; first < lloyd.clusters; first += NEAR_THREADS) {
     uint count = min((uint)NEAR_THREADS, lloyd.clusters - first);
@@ -58,8 +60,8 @@ __device__ void visit_centers(const Lloyd &lloyd, uint cluster, double scale, co
   }
 }
 
-// Lists the centers near that of each cluster, and counts what its members are to be compared with;
-// a block for each cluster.
+// Lists the centers near that of each cluster, and counts the comparisons of its members; by a
+// block for each cluster.
 extern "C" __global__ void __launch_bounds__(NEAR_THREADS) list_near(Lloyd lloyd, Near near) {
   __shared__ double own[NEAR_COLUMNS], some[NEAR_THREADS * (NEAR_COLUMNS | 1)];
   __shared__ double of_warps[NEAR_THREADS / WARP];
@@ -72,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(NEAR_THREADS) list_near(Lloyd lloyd
   for (uint bin = threadIdx.x; bin < NEAR_BINS; bin += NEAR_THREADS) ends[bin] = 0;
   __syncthreads();
 
-  // The bins reach to the centers that may be nearer to any member.
+  // The bins reach as far as the centers that may be nearer to any member.
   double farthest = 0;
   for (uint i = start + threadIdx.x; i < end; i += NEAR_THREADS) {
     const double *row = lloyd.x + (size_t)near.numbers[i] * columns;
@@ -127,8 +129,8 @@ extern "C" __global__ void __launch_bounds__(NEAR_THREADS) list_near(Lloyd lloyd
   atomicAdd(&near.counts[1], beyond);
 }
 
-// Assigns members to their nearest centers, of several to the one with the smallest number; those
-// beyond the listed bins become open. Some blocks for each cluster.
+// Assigns members to their nearest centers; among equally near centers, to the one with the
+// smallest number. Members beyond the listed bins become open. By some blocks for each cluster.
 extern "C" __global__ void __launch_bounds__(NEAR_THREADS) assign_near(Lloyd lloyd, Near near) {
   __shared__ double rows[NEAR_COLUMNS][NEAR_THREADS], some[NEAR_TOGETHER * NEAR_COLUMNS];
   __shared__ uint numbers[NEAR_TOGETHER], most;
@@ -168,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(NEAR_THREADS) assign_near(Lloyd llo
       if (compared <= from) continue;
       uint mine = min(count, compared - from);
       for (uint c = 0; c < mine; c += 4) {
-        // Sums beyond the last center are not looked at.
+        // Sums beyond the last center are not used.
         double sums[4] = {};
         for (uint k = 0; k < columns; k++) {
           double value = rows[k][threadIdx.x];

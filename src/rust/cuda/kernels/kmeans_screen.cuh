@@ -1,12 +1,12 @@
-// Compares observations with all centers in single precision, by lower bounds: those of
-// kmeans/screen.rs, where they are derived.
+// Compares observations with all centers in single precision, by lower bounds, which
+// kmeans/screen.rs derives.
 
 #pragma once
 
 #include "base.cuh"
 #include "kmeans_launch.cuh"
 
-// Writes a row's coordinates in single precision into a tile; returns the sum of their squares.
+// Writes a row's coordinates in single precision to a tile. Returns the sum of their squares.
 __device__ double write_coordinates(const Lloyd &lloyd, const double *row, double sign, float *to) {
   double square = 0;
 #pragma unroll 4
@@ -18,8 +18,8 @@ __device__ double write_coordinates(const Lloyd &lloyd, const double *row, doubl
   return square;
 }
 
-// Converts the observations to single precision, with opposite signs, so that products are
-// subtracted; a block for each tile.
+// Converts the observations to single precision, with the sign reversed, so that products are
+// subtracted; by a block for each tile.
 extern "C" __global__ void __launch_bounds__(TILE) convert_observations(Lloyd lloyd) {
   uint i = blockIdx.x * TILE + threadIdx.x, row = lloyd.first + i;
   if (row >= lloyd.last) return;
@@ -28,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(TILE) convert_observations(Lloyd ll
   lloyd.errors[i] = -__double2float_ru(lloyd.share * sqrt(square));
 }
 
-// Converts the centers to single precision; a block for each tile. No bound is below the infinite
-// ones beyond the last center.
+// Converts the centers to single precision, by a block for each tile. Beyond the last center,
+// halves are infinite, so no bound is below theirs.
 extern "C" __global__ void __launch_bounds__(TILE) convert_centers(Lloyd lloyd) {
   uint c = blockIdx.x * TILE + threadIdx.x;
   float *to = lloyd.single_centers + (size_t)blockIdx.x * TILE * lloyd.columns + threadIdx.x;
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(TILE) convert_centers(Lloyd lloyd) 
   lloyd.norms[c] = norm;
 }
 
-// The least two bounds of an observation, and the center of the least.
+// The least two bounds of an observation, and the center of the least one.
 struct Least {
   float least, next;
   uint center;
@@ -57,7 +57,7 @@ struct Least {
     least = fminf(bound, least);
   }
 
-  // Adds those of other centers.
+  // Adds the bounds of other centers.
   __device__ __forceinline__ void add(const Least &other) {
     next = fminf(fminf(next, other.next), fmaxf(least, other.least));
     center = other.least < least ? other.center : center;
@@ -65,8 +65,8 @@ struct Least {
   }
 };
 
-// Whether an observation is certainly nearer to a center than to all others, by the next bound; two
-// threads' work, `part` of 0 and 1.
+// Whether an observation is certainly nearer to a center than to all others, by the next bound; by
+// two threads, with `part` 0 and 1.
 __device__ bool proves(const Lloyd &lloyd, const double *row, uint center, float next, uint part) {
   const double *to = lloyd.centers + (size_t)center * lloyd.columns;
   double square = 0, own = 0;
@@ -83,10 +83,10 @@ __device__ bool proves(const Lloyd &lloyd, const double *row, uint center, float
   return lloyd.above(lloyd.above(sqrt(own))) < lloyd.below(lloyd.below(others));
 }
 
-// Assigns observations to the centers that are certainly their nearest; the others become open. A
+// Assigns observations to the centers that are certainly nearest; the others become open. By a
 // block for each tile of observations.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) screen(Lloyd lloyd) {
-  // Two of each: one is filled while the other is worked on.
+  // Two buffers of each: one is filled while the other is read.
   __shared__ float4 observations[2][DEPTH][TILE / 4], centers[2][DEPTH][TILE / 4];
   __shared__ float errors[TILE], nexts[TILE];
   __shared__ uint nearest[TILE];
@@ -100,8 +100,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) screen(Lloyd lloyd) {
 #pragma unroll
   for (int i = 0; i < EACH; i++) least[i] = {single_infinity(), single_infinity(), 0};
 
-  // What a thread brings to shared memory: four values of one coordinate, of observations and of
-  // centers. They are asked for while the coordinates before are worked on.
+  // The values that a thread loads into shared memory: four values of one coordinate, of
+  // observations and of centers. They are requested while the previous coordinates are processed.
   uint depth = threadIdx.x / (TILE / 4), at = threadIdx.x % (TILE / 4);
   const float4 *next_of_observations = (const float4 *)lloyd.single_observations +
                                        (size_t)(first / TILE) * lloyd.columns * (TILE / 4);

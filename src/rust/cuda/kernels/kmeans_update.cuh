@@ -1,5 +1,5 @@
-// Moves centers to the means of their members: sums in the order of the members' numbers, as
-// kmeans/lloyd.rs adds them up. A stable sort by cluster finds the members.
+// Moves centers to the means of their members: sums are in the order of the members' numbers, as in
+// kmeans/lloyd.rs. A stable sort by cluster finds the members.
 
 #pragma once
 
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_digits(Sort sort) {
   }
 }
 
-// The sum of the values of a warp's threads up to this one.
+// The sum of the values of a warp's threads up to and including this thread.
 __device__ __forceinline__ uint sum_until(uint value) {
   uint lane = threadIdx.x % WARP;
 #pragma unroll
@@ -44,7 +44,7 @@ __device__ __forceinline__ uint sum_until(uint value) {
   return value;
 }
 
-// The sum of the values of the warps before, of a block, and of all.
+// The sum of the values of the warps before this one, of a block; `all` becomes the sum of all.
 __device__ uint sum_before(uint value, uint &all) {
   __shared__ uint of_warps[WARP];
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, until = sum_until(value);
@@ -61,8 +61,8 @@ __device__ uint sum_before(uint value, uint &all) {
   return before;
 }
 
-// Replaces each count by the sum of those before it; one block. The counts of a warp follow each
-// other, and so do those that its threads read together.
+// Replaces each count by the sum of the counts before it, by one block. The counts of a warp are
+// consecutive, and so are the counts that its threads read together.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS) scan_counts(Sort sort) {
   uint count = DIGITS * sort.blocks, before = 0;
   for (uint start = 0; start < count; start += SCAN_THREADS * SCANNED) {
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS) scan_counts(Sort sort
 
 // Moves the observations to where their digits begin, in their order.
 extern "C" __global__ void __launch_bounds__(THREADS) scatter(Sort sort) {
-  // Of each warp: where the next observation with a digit goes.
+  // By warp: the place of the next observation with each digit.
   __shared__ uint starts[WARPS][DIGITS];
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   count_of_warps(sort, starts);
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scatter(Sort sort) {
     bool there = i < sort.rows;
     uint cluster = there ? min(sort.clusters[i], sort.greatest) : 0;
     uint number = !there ? 0 : sort.numbers ? sort.numbers[i] : i;
-    // A thread beyond the last observation has a digit that no other has.
+    // A thread beyond the last observation has a digit that no other thread has.
     uint digit = digit_of(sort, cluster);
     uint same = __match_any_sync(WHOLE_WARP, there ? digit : DIGITS + lane);
     uint earlier = __popc(same & ((1u << lane) - 1));
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scatter(Sort sort) {
 
 // ---- the centers ----
 
-// Finds where the members of each cluster start.
+// Computes where the members of each cluster start.
 extern "C" __global__ void __launch_bounds__(THREADS) find_starts(Members members) {
   uint i = blockIdx.x * THREADS + threadIdx.x;
   if (i > members.rows) return;
@@ -132,11 +132,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_starts(Members member
   for (uint cluster = after; cluster <= until; cluster++) members.starts[cluster] = i;
 }
 
-// Values that a thread brings to shared memory at a time, and a block.
+// Number of values that a thread loads into shared memory at a time.
 #define FETCHED_EACH 8
+// Number of values that a block loads into shared memory at a time.
 #define FETCHED_TOGETHER (THREADS * FETCHED_EACH)
 
-// Moves each center to the mean of its members, if it has any; a block for each.
+// Moves each center to the mean of its members, if it has any, by a block for each.
 extern "C" __global__ void __launch_bounds__(THREADS) update(Members members) {
   __shared__ double values[FETCHED_TOGETHER];
   uint start = members.starts[blockIdx.x], size = members.starts[blockIdx.x + 1] - start;
