@@ -1,5 +1,5 @@
-// What the host and agglomerate.cu must agree on: arguments, their layout, and the sizes of arrays
-// and blocks. src/blocks/arrays.rs has the same definitions, and a test compares them.
+// Definitions shared by the host and agglomerate.cu: arguments, their layout, and the sizes of
+// arrays and blocks. src/blocks/arrays.rs has the same definitions, and a test compares them.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// What all kernels use: integer types, the size of a warp, special values, and loads with an order.
+// Definitions for all kernels: integer types, the size of a warp, special values, and loads with a
+// memory order.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The clusters of a tree and the queries in single precision: what the host and tree.cu must agree
-// on. src/tree/clusters.rs has the same definitions, and a test compares them.
+// The clusters of a tree and the queries in single precision, as the host and tree.cu share them.
+// src/tree/clusters.rs has the same definitions, and a test compares them.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the host and dissimilarities.cu must agree on. src/dissimilarities/launch.rs and
+// Definitions shared by the host and dissimilarities.cu. src/dissimilarities/launch.rs and
 // src/chain.rs have the same definitions, and a test compares them.
 //
 // Dissimilarities are STORED as double or as float.

@@ -1,4 +1,4 @@
-// What the host and distances.cu must agree on. src/distances.rs has the same definitions, and a
+// Definitions shared by the host and distances.cu. src/distances.rs has the same definitions, and a
 // test compares them.
 
 #pragma once

@@ -41,7 +41,9 @@
 #define PARTS 64
 // Number of parts in a unit of `high`.
 #define HIGH 128
+// Margin of `reach` for roundings, as derived above.
 #define REACH_MARGIN 1e-3
+// Least greatest square of a group for codes: below it, squares may underflow.
 #define LEAST_CODED 1e-200
 // Number of bits below the reach of an observation: it takes the last two bytes of the code.
 #define REACH_SHIFT 16

@@ -1,4 +1,4 @@
-// What the host and kmeans.cu must agree on. src/kmeans.rs has the same definitions, and a test
+// Definitions shared by the host and kmeans.cu. src/kmeans.rs has the same definitions, and a test
 // compares them.
 
 #pragma once
@@ -86,8 +86,8 @@ struct Seeding {
   uint is_grouped; // whether Groups are used
 };
 
-// Observations in groups: a group has those that had the same nearest center when they were sorted.
-// A group has bins, and the farthest observations are in the first bin.
+// Groups of observations: all observations of a group had the same nearest center when they were
+// sorted. A group has bins, and the farthest observations are in the first bin.
 struct Groups {
   uint *sorted;     // the observations, group after group, bin after bin
   double *squares;  // of the sorted observations, as Seeding's

@@ -1,5 +1,5 @@
-// What all kernels for Mahalanobis-average clustering share: options, and the layout of shapes and
-// moments. src/blocks/arrays.rs has the same definitions, and a test compares them.
+// Definitions for all kernels for Mahalanobis-average clustering: options, and the layout of shapes
+// and moments. src/blocks/arrays.rs has the same definitions, and a test compares them.
 
 #pragma once
 
@@ -20,7 +20,8 @@ enum Subthreshold { MAHAL, MAHAL0, EUCLID, EUCLID_MAHAL };
 enum Moment { MOMENT_VARIANCE, MOMENT_FOURTH, MOMENT_LARGEST, MOMENT_THIRD, MOMENTS };
 
 // Scalars of a shape: the quanta of exact sums of distances to it, an upper bound on the rounding
-// of these sums, and a lower bound on ‖Wy‖/‖y‖. SHAPE_SCALARS is the number of scalars.
+// of each term of these sums, and a lower bound on ‖Wy‖/‖y‖. SHAPE_SCALARS is the number of
+// scalars.
 enum ShapeScalar { QUANTUM_HIGH, QUANTUM_LOW, ROUNDING, SMALLEST_STRETCH, SHAPE_SCALARS };
 
 // Mark of a shape that is the identity, added to its number.

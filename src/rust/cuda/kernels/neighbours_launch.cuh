@@ -1,5 +1,5 @@
-// What the host and neighbours.cu must agree on, beside the argument. src/neighbours/layout.rs has
-// the same definitions, and a test compares them.
+// Definitions shared by the host and neighbours.cu, beside the argument. src/neighbours/layout.rs
+// has the same definitions, and a test compares them.
 
 #pragma once
 

@@ -129,8 +129,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   }
   __syncthreads();
 
-  // What a thread copies: for each stage, a unit of some queries and references. Beyond the last
-  // row, it copies the last row instead, whose sums are ignored.
+  // For each stage, a thread copies a unit of some queries and references. Beyond the last row, it
+  // copies the last row instead, and the sums of this row are ignored.
   uint unit = threadIdx.x % UNITS, row = threadIdx.x / UNITS;
   const ushort *queries[QUERIES / TOGETHER];
 #pragma unroll

@@ -1,5 +1,5 @@
-// What the host and products.cu must agree on, beside the argument. src/neighbours/products.rs has
-// the same definitions, and a test compares them.
+// Definitions shared by the host and products.cu, beside the argument. src/neighbours/products.rs
+// has the same definitions, and a test compares them.
 
 #pragma once
 

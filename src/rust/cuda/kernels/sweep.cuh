@@ -1,4 +1,4 @@
-// The argument of a sweep, on which the host, neighbours.cu and products.cu must agree.
+// The argument of a sweep, shared by the host, neighbours.cu and products.cu.
 // src/neighbours/sweep.rs has the same definitions, and a test compares them.
 
 #pragma once

@@ -42,7 +42,7 @@ __device__ __forceinline__ uint chunks_of_distances(const SearchState &search) {
 static_assert(MAX_LEAVES <= MAX_CHUNKS * MAX_IN_PART, "chunks for the most balls");
 
 // Posts numbers, by a thread for each: this thread posts `number` at place `first` + `nth` of the
-// ring. What a number refers to must have been written before, and ordered by a fence.
+// ring. The job or the work of a number must have been written before, and ordered by a fence.
 __device__ __forceinline__ void write_post(const Tree &tree, uint first, uint nth, uint number) {
   uint ticket = first + nth;
   *(volatile ulong *)(tree.posted + ticket % RING) = (ulong)(ticket + 1) << 32 | number;
@@ -123,7 +123,8 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
 }
 
 // Takes chunks of a job's shared work until none is left, by all threads of the block. If the block
-// `knows` work already, `tag` is its tag; otherwise `tag` is that of the call for help.
+// `knows` work already, `tag` is the tag of this work; otherwise `tag` is the tag of the call for
+// help.
 __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number,
                                             SearchState &search, float *query, uint tag,
                                             bool knows) {

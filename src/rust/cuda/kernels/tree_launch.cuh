@@ -1,5 +1,5 @@
-// What the host and tree.cu must agree on: the kernels' arguments, their layout, and the sizes of
-// arrays and blocks. src/tree/arrays.rs has the same definitions, and a test compares them.
+// Definitions shared by the host and tree.cu: the kernels' arguments, their layout, and the sizes
+// of arrays and blocks. src/tree/arrays.rs has the same definitions, and a test compares them.
 
 #pragma once
 
@@ -41,7 +41,7 @@
 #define FOUND_ROOM 512
 // Maximum number of clusters whose distances are computed together.
 #define DECIDED_TOGETHER 16
-// Number of these distances for which a worker has scratch memory at a time.
+// Number of distances for which a worker has scratch memory at a time.
 #if IS_WIDE
 #define BLOCK_TOGETHER 6
 #else
@@ -251,7 +251,7 @@ struct Tree {
 
   // By position.
   uint *slots_at, *orders_at;
-  // Copies of these and of the rows without the positions that have no cluster; and the new
+  // Copies of these arrays and of the rows, without the positions that have no cluster; and the new
   // position of each cluster.
   uint *spare_slots_at, *spare_orders_at, *moves;
   float *spare_rows;

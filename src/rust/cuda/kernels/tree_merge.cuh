@@ -1,12 +1,13 @@
-// Makes the merges whose unions are ready, in shared memory, as far as the queue's entries tell the
-// next pair. After some merges, commits their unions: copies them to where other blocks find them.
+// Makes the merges whose unions are ready, in shared memory, as long as the queue's entries tell
+// the next pair. Commits their unions some merges at a time: copies them to where other blocks find
+// them.
 
 #pragma once
 
 #include "tree_balls.cuh"
 #include "tree_jobs.cuh"
 
-// Number of candidates below the bound that is enough to lower a floor to this bound.
+// Minimum number of candidates below a bound for which a floor is lowered to this bound.
 #define ENOUGH_LEFT 1
 
 // The node of the union of a recent merge: its slot if the merge is committed, its job otherwise.
@@ -30,7 +31,7 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   Margins margins(p);
   auto bound_for = [&](const float *row, const float *recent) {
     float square = 0;
-    // Unrolled, no step waits for the comparison of k and p.
+    // With an unrolled loop, no step waits for the comparison of k and p.
 #pragma unroll IS_WIDE ? 8 : DIMENSIONS
     for (uint k = 0; k < (IS_WIDE ? p : DIMENSIONS); k++) {
       float d = k < p ? row[k] - recent[k] : 0;
@@ -48,7 +49,7 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   else
     bound = bound_for(lists.device_row(job), lists.device_recent(place));
   if (bound >= sequencer.limits[job]) return;
-  // NaN tells nothing.
+  // A bound that is NaN rules nothing out, so it becomes 0.
   if (!(bound >= 0)) bound = 0;
   uint at = atomicAdd(&sequencer.near_recent[merges % 2], 1);
   sequencer.list[at] = place;
@@ -297,8 +298,9 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
 }
 
 // Gives a union's slot its candidates and floor if clusters made since its search may be below
-// `floor`; `list` has the places of these clusters. The distance is computed for clusters that may
-// be nearer than the `nearest` candidate; all others stay behind the floor. By the block.
+// `floor`; by all threads of the block. `list` has the places of these clusters. Distances are
+// computed for those clusters that may be nearer than the `nearest` candidate; the others stay
+// behind the floor.
 __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, Key floor,
                                                     ulong nearest) {
   const Tree &tree = work.tree;

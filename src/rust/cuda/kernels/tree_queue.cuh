@@ -100,7 +100,7 @@ __device__ __forceinline__ ulong least_of_warp(ulong value) {
   return value;
 }
 
-// Computes the first head of each dirty leaf again, a leaf by a warp.
+// Computes the first head of each dirty leaf again, by a warp for each leaf.
 __device__ __forceinline__ void renew_leaves(const Tree &tree, Sequencer &sequencer) {
   __syncthreads();
   uint words = (leaves_of(tree) + 31) / 32, lane = threadIdx.x % WARP;
@@ -237,7 +237,8 @@ __device__ __forceinline__ void sort_entries() {
   __syncthreads();
 }
 
-// Sorts the entries if only the unsorted ones may be out of order: merges these into the others.
+// Sorts the entries if only the unsorted ones may be out of order: inserts these into the order of
+// the others.
 __device__ __forceinline__ void insert_unsorted() {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, lane = i % WARP, warp = i / WARP;

@@ -157,8 +157,8 @@ __device__ __forceinline__ uint skip_of(const Tree &tree, const Sequencer &seque
   return skipped;
 }
 
-// Describes the job that searches for a speculative union, and makes it if `is_new`; notes its
-// post.
+// Describes the job that searches for the neighbours of a speculative union, and first makes the
+// union if `is_new`; notes that it has to be posted.
 __device__ __forceinline__ void search_union(const Tree &tree, uint number, bool is_new) {
   Sequencer &sequencer = sequencer_of_block();
   uint lower = sequencer.lower[number], higher = sequencer.higher[number];
@@ -419,8 +419,9 @@ __device__ __forceinline__ uint guess_after(const Sequencer &sequencer, uint job
              : NOWHERE;
 }
 
-// Goes on from the last guess for a speculative union that is still searched for, by a warp.
-// Returns false if there is no guess, or if it is probably wrong by now.
+// Keeps the last guess for a speculative union that is still searched for: notes that the guessed
+// next union is expected; by a warp. Returns false if there is no guess, or if it is probably wrong
+// by now.
 __device__ __forceinline__ bool follow_guess(const Work &work, const FirstEntries &entries,
                                              uint job, uint depth) {
   Sequencer &sequencer = sequencer_of_block();
@@ -476,8 +477,8 @@ __device__ __forceinline__ uint known_node(const Tree &tree, const Sequencer &se
   return node;
 }
 
-// Does the same for a speculative union that is still searched for: guesses its nearest neighbour
-// from the neighbours of the nodes that it is made of.
+// Requests the same for a speculative union that is still searched for, by a warp: guesses its
+// nearest neighbour from the neighbours of the nodes that it is made of.
 __device__ __forceinline__ void request_by_guess(const Work &work, const FirstEntries &entries,
                                                  uint job, uint depth, ulong horizon) {
   if (follow_guess(work, entries, job, depth)) return;
