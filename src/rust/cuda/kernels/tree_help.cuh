@@ -141,8 +141,9 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
     __syncthreads();
     uint chunk = search.chunk % (1u << CHUNK_BITS), present = search.chunk >> CHUNK_BITS;
     if (chunk >= MAX_CHUNKS) return;
-    // The work of this chunk cannot end before the chunk is done. If it has the tag of the copied
-    // description, this is its description, because no other work came between the post and now.
+    // The work of this chunk cannot end before the chunk is done. If the chunk has the expected
+    // tag, the copied description belongs to it, because no other work came between the post and
+    // now.
     bool is_sweep = kind_of(present) == SWEEP;
     if (present != tag) {
       tag = present;
