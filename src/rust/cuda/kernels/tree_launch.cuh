@@ -155,8 +155,8 @@ struct Job {
   uint skip[SKIPPED];
   // The result, beside the candidates: the number of merges committed before the search; the number
   // of clusters that its last and its first sweep found; the number of clusters below the floor;
-  // whether the bounds are too loose; and the number by which clusters below the threshold become
-  // fewer if the union is merged.
+  // whether the bounds are too loose; and by how much a merge of the union decreases the number of
+  // clusters below the threshold.
   uint made_at, found, found_first, nearest, is_hopeless, newly_full_size;
   uint lacks_room; // no room for the members of the union, which is then not made
   uint made;       // id of the union once it is there or lacks room

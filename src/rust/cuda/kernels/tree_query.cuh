@@ -12,7 +12,7 @@
 #define ENOUGH 64
 // The same number with full distances, about which bounds tell less.
 #define ENOUGH_WITH_MEMBERS 256
-// Number of clusters from which on a search has found too many, so the next searches get a lower
+// Number of clusters above which a search has found too many, so the next searches get a lower
 // limit. In wide trees, where bounds tell less, far more clusters are left to look at.
 #define MANY_FOUND (IS_WIDE ? 24 : 64)
 // Maximum number of times that a search which finds nothing is repeated with a greater limit.
@@ -128,7 +128,8 @@ __device__ float guess_by_parents(const Tree &tree, const Job &job) {
     float its = __shfl_sync(WHOLE_WARP, value, other);
     rank += its < value || (its == value && other < lane);
   }
-  // If these neighbours are too few, the floor is the guess: no others are below it.
+  // If these neighbours are too few, the lower of the floors is the guess: no other neighbours are
+  // below it.
   float guess =
       __shfl_sync(WHOLE_WARP, value, __ffs(__ballot_sync(WHOLE_WARP, rank == WANTED - 1)) - 1);
   if (!(guess < single_infinity())) guess = floor;

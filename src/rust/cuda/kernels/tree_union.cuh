@@ -292,9 +292,9 @@ __device__ __forceinline__ void publish(Job &posted, uint id, bool lacks_room) {
 }
 
 // Makes the union of a job's nodes, and the query for it, by all threads of the block. Returns
-// false if there is no room for its members. Tells `posted`, the job as other blocks see it, by how
-// many the clusters below the threshold become fewer if the union is merged. The union already has
-// the number of a shape, unless no cluster can have a shape.
+// false if there is no room for its members. Writes results to `posted`, the job as other blocks
+// see it: among them, by how much a merge of the union decreases the number of clusters below the
+// threshold. The union already has the number of a shape, unless no cluster can have a shape.
 __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job &job, Job &posted,
                            float *query, Workspace &room) {
   __shared__ uint size_a, size_b, shape_a, shape_b, start;
