@@ -176,7 +176,7 @@ pub fn check(
     );
     let library = crate::host::compile(&source, definitions);
     let mut found = vec![u64::MAX; expected.len()];
-    // SAFETY: declared so in the source above, which writes this number of values.
+    // SAFETY: the source above declares this type, and the function writes this number of values.
     unsafe {
         let layout = library
             .get::<unsafe extern "C" fn(*mut u64)>(b"host_layout")
