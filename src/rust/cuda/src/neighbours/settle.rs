@@ -21,23 +21,23 @@ use super::sweeper::{Sweeper, Swept};
 use super::work_queue::DeviceLoss;
 use crate::policy;
 
-/// Largest number of candidates of a query that a sweep may keep; the CPU searches for queries that
+/// Largest number of candidates of a query that a sweep may keep. The CPU searches for queries that
 /// need more.
 pub const MOST_CANDIDATES: usize = MOST_ROOM / 4;
 
 /// Largest number of bytes of candidates that are collected at a time.
 pub const BATCH_BYTES: usize = 1 << 31;
 
-/// The second sweep keeps this multiple of the first sweep's candidates. Only the time depends on
-/// it.
+/// Number of candidates that the second sweep keeps, as a multiple of those that the first sweep
+/// keeps. Only the time depends on it.
 const SECOND_SWEEP_FACTOR: usize = 8;
 
-/// Number of queries that a thread settles at a time, with one set of buffers. If smaller, it
-/// allocates more often.
+/// Number of queries that a thread settles at a time, with one set of buffers. If it is smaller,
+/// threads allocate buffers more often.
 const QUERIES_PER_TASK: usize = 1 << 7;
 
-/// Number of queries of a batch of this size that may stay open before the next frame takes
-/// over: a few, plus one in `ratio`.
+/// Number of queries of a batch that may stay open before the next frame takes over: a constant,
+/// plus one in `ratio`.
 fn may_stay_open(batch: usize, ratio: usize) -> usize {
     policy::FEW_OPEN + batch / ratio
 }
@@ -140,7 +140,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         Ok(still_open)
     }
 
-    /// The candidates of some open queries; `None` if the device fails.
+    /// Sweeps for the candidates of some open queries. Returns `None` if the device fails.
     fn second_sweep(
         &mut self,
         request: &NeighbourRequest,
