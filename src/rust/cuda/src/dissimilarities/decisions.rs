@@ -1,4 +1,4 @@
-//! Compares the arithmetic of dissimilarities.cu with the CPU's code bit for bit, without a GPU:
+//! Compares the arithmetic of dissimilarities.cu with the Rust code bit for bit. No GPU is needed:
 //! kernels/host compiles the kernels for the CPU.
 
 use std::sync::OnceLock;

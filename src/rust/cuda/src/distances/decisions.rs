@@ -1,5 +1,5 @@
-//! Compares the distances of distances.cu with the CPU's bit for bit, without a GPU: kernels/host
-//! compiles the kernel for the CPU.
+//! Compares the distances of distances.cu with those of the Rust code bit for bit. No GPU is
+//! needed: kernels/host compiles the kernel for the CPU.
 
 use std::sync::OnceLock;
 
@@ -20,8 +20,8 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
     unsafe { host::function(library, name) }
 }
 
-/// Each metric with the number of its form in host/distances.cpp, without and with missing values,
-/// and the form's parameter.
+/// Each metric, the numbers of its forms in host/distances.cpp without and with missing values, and
+/// the form's parameter.
 fn forms() -> Vec<(Metric, u32, Option<u32>, u32)> {
     let canberra = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
     let canberra =
