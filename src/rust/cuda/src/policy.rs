@@ -7,10 +7,14 @@
 //! Limits of a kernel, by its registers or shared memory, are not policy: the module that launches
 //! the kernel defines them.
 //!
-//! Each figure has three entries: what it counts, with the unit; the benchmark run that it came
-//! from, a file in `inst/benchmarks/results`, or "not measured in the tree" if there is no such
-//! file; and what happens if it is wrong. The runs were made on an H200, compared with cores of an
-//! Intel Xeon.
+//! Each figure has three entries:
+//!
+//! - what it counts, with the unit,
+//! - the benchmark run that it came from, a file in `inst/benchmarks/results`, or "not measured in
+//!   the tree" if there is no file,
+//! - what happens if it is wrong.
+//!
+//! The runs were made on an H200, compared with cores of an Intel Xeon.
 
 /// A size that grows with the number of CPU threads. An open GPU is faster from size `least` on.
 /// Each CPU thread adds `per_thread`, to pay for opening the GPU.
@@ -34,8 +38,8 @@ impl Sizes {
 ///   16 threads for 4,000 clusters and faster for 9,000. Not measured in the tree: that in 32
 ///   columns the GPU is faster from between 2,000 and 4,000 clusters on, and that opening a GPU
 ///   takes 0.2 s, for which `per_thread` pays.
-/// - If wrong: too low, opening the GPU and making single merges one after the other take longer
-///   than the CPU; too high, a problem of 9,000 clusters takes 1.5 times as long.
+/// - If wrong: if it is too low, opening the GPU and making single merges one after the other take
+///   longer than the CPU. If it is too high, a problem of 9,000 clusters takes 1.5 times as long.
 pub const TREE_CLUSTERS: Sizes = Sizes {
     least: 4_096,
     per_thread: 500,
@@ -46,8 +50,8 @@ pub const TREE_CLUSTERS: Sizes = Sizes {
 /// - Counts: clusters of the problem at its start.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `crossover`: in 14 columns, the open GPU is 10% slower
 ///   than 16 threads for 2,000 clusters and faster for 4,000.
-/// - If wrong: too low, as for [`TREE_CLUSTERS`]; too high, a problem of 4,000 clusters takes twice
-///   as long.
+/// - If wrong: if it is too low, as for [`TREE_CLUSTERS`]. If it is too high, a problem of 4,000
+///   clusters takes twice as long.
 pub const FULL_TREE_CLUSTERS: Sizes = Sizes {
     least: 2_048,
     per_thread: 250,
@@ -60,8 +64,8 @@ pub const FULL_TREE_CLUSTERS: Sizes = Sizes {
 /// - Counts: observations of the problem.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `cells1m`, were made with this figure; times with
 ///   other figures: not measured in the tree.
-/// - If wrong: too low, copying the data to the GPU takes longer than the CPU's computation; too
-///   high, the CPU computes the sums over the members of large clusters.
+/// - If wrong: if it is too low, copying the data to the GPU takes longer than the CPU's
+///   computation. If it is too high, the CPU computes the sums over the members of large clusters.
 pub const FULL_TREE_MEMBERS: usize = 1 << 15;
 
 /// Minimum number of clusters of a problem that [`FULL_TREE_MEMBERS`] gives to a GPU.
@@ -72,9 +76,9 @@ pub const FULL_TREE_MEMBERS: usize = 1 << 15;
 ///   a million cells took 0.62 s on the GPU and 0.67 s on 16 cores for 400 clusters by k-means. It
 ///   took 12.8 s on the GPU and 0.8 s on 16 cores for 200 random groups, such as samples, which
 ///   overlap so much that bounds rule out no pair.
-/// - If wrong: too low, the GPU takes many times as long as the CPU above a few apriori clusters
-///   that overlap; too high, the CPU makes the merges of a few apriori clusters with many
-///   observations each.
+/// - If wrong: if it is too low, the GPU takes many times as long as the CPU above a few apriori
+///   clusters that overlap. If it is too high, the CPU makes the merges of a few apriori clusters
+///   with many observations each.
 pub const FULL_TREE_MEMBERS_CLUSTERS: usize = 512;
 
 /// Minimum mean number of members of clusters that are tested for overlap. If most pairs of
@@ -82,8 +86,8 @@ pub const FULL_TREE_MEMBERS_CLUSTERS: usize = 512;
 ///
 /// - Counts: members of a cluster at the start of the problem.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, single observations that are near each other count as overlapping, and the
-///   CPU merges them; too high, the GPU takes many times as long as the CPU.
+/// - If wrong: if it is too low, single observations that are near each other count as overlapping,
+///   and the CPU merges them. If it is too high, the GPU takes many times as long as the CPU.
 pub const OVERLAP_MEMBERS: usize = 16;
 
 /// Squared distance of two clusters below which they overlap, if they have [`OVERLAP_MEMBERS`]
@@ -93,8 +97,8 @@ pub const OVERLAP_MEMBERS: usize = 16;
 ///   squared distance of a member to its own cluster is the number of columns.
 /// - Run: not measured in the tree. On an H200 with 16 cores, the tree above 1,000 random groups of
 ///   1,000 x 14 cells took the CPU 8 to 10 s, and the GPU was stopped after 150 s.
-/// - If wrong: too low, as for a high [`OVERLAP_MEMBERS`]; too high, the CPU makes trees that a GPU
-///   makes faster.
+/// - If wrong: if it is too low, as for a high [`OVERLAP_MEMBERS`]. If it is too high, the CPU
+///   makes trees that a GPU makes faster.
 pub const OVERLAP_SHARE: f64 = 0.25;
 
 /// Minimum number of CPU threads with which the CPU merges a problem that [`FULL_TREE_MEMBERS`]
@@ -112,8 +116,8 @@ pub const FULL_TREE_MEMBERS_THREADS: usize = 9;
 ///
 /// - Counts: apriori clusters for each CPU thread.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, most multiprocessors have no block to run; too high, the CPU alone merges
-///   clusters that thread blocks would finish sooner.
+/// - If wrong: if it is too low, most multiprocessors have no block to run. If it is too high, the
+///   CPU alone merges clusters that thread blocks would finish sooner.
 pub const BLOCK_PROBLEMS_PER_THREAD: usize = 4;
 
 /// Minimum number of observations for which the GPU's thread blocks merge apriori clusters,
@@ -121,8 +125,8 @@ pub const BLOCK_PROBLEMS_PER_THREAD: usize = 4;
 ///
 /// - Counts: observations of all apriori clusters together.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, opening the GPU takes longer than the work; too high, the CPU does work
-///   alone that the GPU does faster.
+/// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
+///   CPU does work alone that the GPU does faster.
 pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
     least: 8_192,
     per_thread: 1_000,
@@ -132,12 +136,12 @@ pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
 ///
 /// - Counts: observations of the apriori cluster.
 /// - Run: not measured in the tree.
-/// - If wrong: too high, the rest of the GPU waits for one block; too low, the CPU merges clusters
-///   that a block would finish in time, or trees are made one after the other.
+/// - If wrong: if it is too high, the rest of the GPU waits for one block. If it is too low, the
+///   CPU merges clusters that a block would finish in time, or trees are made one after the other.
 pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
 
-/// Times of thread blocks and of trees. They decide which apriori clusters blocks merge. The unit
-/// is such that a CPU thread takes the square of the size of an apriori cluster.
+/// Times of thread blocks and of trees. They decide which apriori clusters blocks merge. A CPU
+/// thread is assumed to take the square of the size of an apriori cluster, which defines the unit.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockCosts {
     /// Time of one block for an apriori cluster, divided by the square of the cluster's size.
@@ -171,8 +175,8 @@ pub const BLOCK_COSTS: BlockCosts = BlockCosts {
 ///
 /// - Counts: shares of the time without leaving the further clusters, by [`BLOCK_COSTS`].
 /// - Run: not measured in the tree.
-/// - If wrong: too high, the CPU gets many small clusters to save next to nothing; too low, blocks
-///   take longer than they need.
+/// - If wrong: if it is too high, the CPU gets many small clusters to save next to nothing. If it
+///   is too low, blocks take longer than they need.
 pub const WORTH_LEAVING: f64 = 0.95;
 
 /// Costs with full Mahalanobis distances.
@@ -192,8 +196,8 @@ pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
 ///
 /// - Counts: observations of the apriori cluster.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, CPU threads are idle while the GPU works; too high, all other threads and
-///   the GPU wait for one CPU thread with a large apriori cluster.
+/// - If wrong: if it is too low, CPU threads are idle while the GPU works. If it is too high, all
+///   other threads and the GPU wait for one CPU thread with a large apriori cluster.
 pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 
 /// Minimum work on pairs of observations for which a GPU is opened: distances, neighbour searches,
@@ -201,8 +205,8 @@ pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 ///
 /// - Counts: pairs of observations to compare, times columns, for each CPU thread.
 /// - Run: not measured in the tree (distances.R, with 2 and 16 threads).
-/// - If wrong: too low, opening the GPU takes longer than the work; too high, the CPU does work
-///   that a GPU does many times faster.
+/// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
+///   CPU does work that a GPU does many times faster.
 pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 
 /// Minimum size of one request of a neighbour search for which the GPU answers it; the CPU answers
@@ -210,8 +214,8 @@ pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 ///
 /// - Counts: pairs of observations in the request, times columns.
 /// - Run: not measured in the tree (neighbours.R).
-/// - If wrong: too low, kernel launches and copies take longer than the CPU; too high, the last
-///   passes of spanning trees and linkages are slow.
+/// - If wrong: if it is too low, kernel launches and copies take longer than the CPU. If it is too
+///   high, the last passes of spanning trees and linkages are slow.
 pub const REQUEST_COORDINATES: usize = 1 << 26;
 
 /// Minimum number of columns for which a neighbour search sweeps in half precision first. It then
@@ -219,8 +223,8 @@ pub const REQUEST_COORDINATES: usize = 1 << 26;
 ///
 /// - Counts: columns.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, bounds in half precision cannot separate near references, and the search is
-///   made twice; too high, searches in few columns do not use the tensor cores.
+/// - If wrong: if it is too low, bounds in half precision cannot separate near references, and the
+///   search is made twice. If it is too high, searches in few columns do not use the tensor cores.
 pub const HALF_COLUMNS: usize = 8;
 
 /// Number of queries that a frame other than the last one may leave open in a batch of any size.
@@ -229,8 +233,8 @@ pub const HALF_COLUMNS: usize = 8;
 ///
 /// - Counts: queries of a batch.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, a few hard queries of a small batch end the use of a fast frame; too high,
-///   the CPU searches for many open queries, one by one.
+/// - If wrong: if it is too low, a few hard queries of a small batch end the use of a fast frame.
+///   If it is too high, the CPU searches for many open queries, one by one.
 pub const FEW_OPEN: usize = 64;
 
 /// Besides [`FEW_OPEN`] queries, 1 in this number of queries of a batch may stay open after the
@@ -238,8 +242,8 @@ pub const FEW_OPEN: usize = 64;
 ///
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, second sweeps take longer than the next frame; too high, a frame is
-///   abandoned although it is faster.
+/// - If wrong: if it is too low, second sweeps take longer than the next frame. If it is too high,
+///   a frame is abandoned although it is faster.
 pub const OPEN_RATIO: usize = 4;
 
 /// Besides [`FEW_OPEN`] queries, 1 in this number of queries of a batch may stay open after the
@@ -247,16 +251,16 @@ pub const OPEN_RATIO: usize = 4;
 ///
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, the GPU waits for the CPU; too high, a frame is abandoned although it is
-///   faster.
+/// - If wrong: if it is too low, the GPU waits for the CPU. If it is too high, a frame is abandoned
+///   although it is faster.
 pub const HOST_RATIO: usize = 256;
 
 /// Minimum size of an iteration of k-means on the GPU; the CPU does smaller iterations.
 ///
 /// - Counts: observations, times centers, times columns.
 /// - Run: not measured in the tree (kmeans.R).
-/// - If wrong: too low, copies and kernel launches take longer than the CPU; too high, the CPU does
-///   work that a GPU does faster.
+/// - If wrong: if it is too low, copies and kernel launches take longer than the CPU. If it is too
+///   high, the CPU does work that a GPU does faster.
 pub const KMEANS_COORDINATES: usize = 1 << 26;
 
 /// Minimum size of each GPU's share of an iteration of k-means, if several GPUs share the
@@ -265,8 +269,8 @@ pub const KMEANS_COORDINATES: usize = 1 << 26;
 /// - Counts: observations, times centers, times columns, for each GPU.
 /// - Run: not measured in the tree: an estimate, still to be measured by row `4m` of kmeans.R.
 ///   Exchanging assignments and centers takes about 1 ms for a million observations.
-/// - If wrong: too low, GPUs exchange assignments for longer than they compute; too high, one GPU
-///   does the work while others are idle.
+/// - If wrong: if it is too low, GPUs exchange assignments for longer than they compute. If it is
+///   too high, one GPU does the work while others are idle.
 pub const KMEANS_COORDINATES_PER_DEVICE: usize = 1 << 33;
 
 /// Minimum size of an iteration of k-means that compares in half precision first, on tensor cores.
@@ -295,8 +299,8 @@ pub const KMEANS_HALF_COLUMNS: usize = 12;
 /// - Counts: observations of a GPU for each open observation.
 /// - Run: not measured in the tree. Double precision has 1 in 64 of the operations of single
 ///   precision on consumer cards.
-/// - If wrong: too low, double precision takes longer than single precision would; too high, half
-///   precision is given up although it is faster.
+/// - If wrong: if it is too low, double precision takes longer than single precision would. If it
+///   is too high, half precision is given up although it is faster.
 pub const KMEANS_OPEN_RATIO: usize = 64;
 
 /// Maximum number of open observations for which each has a thread block. More observations are
@@ -314,8 +318,8 @@ pub const KMEANS_FEW_OPEN: usize = 1 << 11;
 /// - Run: not measured in the tree. On an H200, k-means with one iteration of 40,000,000 x 14 cells
 ///   in 20,000 clusters took 7.7, 7.8 and 8.4 s with 256, 512 and 2,048, and 17.3 s without groups.
 ///   For 1,000,000 x 14 cells in 1,000 clusters, all took the same time.
-/// - If wrong: too low, groups are wide and a draw reads most of them; too high, draws read all
-///   observations.
+/// - If wrong: if it is too low, groups are wide and a draw reads most of them. If it is too high,
+///   draws read all observations.
 pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
 
 /// Minimum number of observations for which draws on the GPU compare 8-bit codes first.
@@ -323,8 +327,8 @@ pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
 /// - Counts: observations.
 /// - Run: not measured in the tree: an estimate. With fewer observations, the launches of kernels
 ///   take most of the time of a draw.
-/// - If wrong: too low, codes are written for nothing; too high, a draw reads seven times as many
-///   bytes.
+/// - If wrong: if it is too low, codes are written for nothing. If it is too high, a draw reads
+///   seven times as many bytes.
 pub const KMEANS_CODED_OBSERVATIONS: usize = 1 << 20;
 
 /// Number of drawn centers from which observations with codes are in groups.
@@ -332,7 +336,8 @@ pub const KMEANS_CODED_OBSERVATIONS: usize = 1 << 20;
 /// - Counts: centers.
 /// - Run: not measured in the tree: an estimate. Sorting the observations takes as long as a few
 ///   draws that read all of them.
-/// - If wrong: too low, sorting takes longer than it saves; too high, draws read all observations.
+/// - If wrong: if it is too low, sorting takes longer than it saves. If it is too high, draws read
+///   all observations.
 pub const KMEANS_CODED_CENTERS: usize = 1 << 6;
 
 /// Minimum number of centers for which an iteration of k-means on the GPU compares observations
@@ -342,8 +347,8 @@ pub const KMEANS_CODED_CENTERS: usize = 1 << 6;
 /// - Run: not measured in the tree. On an H100, an iteration of 100,000,000 x 14 cells with 50,000
 ///   centers took 2.2 s with all centers. From the third iteration on, it took about 1 s with near
 ///   centers.
-/// - If wrong: too low, lists of near centers take longer to make than they save; too high, all
-///   centers are compared.
+/// - If wrong: if it is too low, lists of near centers take longer to make than they save. If it is
+///   too high, all centers are compared.
 pub const KMEANS_NEAR_CENTERS: usize = 4_096;
 
 /// Observations are compared only with near centers if this takes at most 1 in this number of the
@@ -361,8 +366,8 @@ pub const KMEANS_NEAR_SHARE: usize = 8;
 /// - Run: not measured in the tree. By linkage.R, the GPU is faster from fewer than 1,000
 ///   observations on for points; for given dissimilarities, from 1,000 on compared with 2 threads,
 ///   and from 3,000 on compared with 16.
-/// - If wrong: too low, copying the matrix and opening the GPU take longer than the CPU; too high,
-///   the CPU searches a large matrix.
+/// - If wrong: if it is too low, copying the matrix and opening the GPU take longer than the CPU.
+///   If it is too high, the CPU searches a large matrix.
 pub const MATRIX_OBSERVATIONS: usize = 4_096;
 
 /// Minimum size of a nearest-neighbour chain on a GPU that has the matrix. The CPU takes over
@@ -370,6 +375,6 @@ pub const MATRIX_OBSERVATIONS: usize = 4_096;
 ///
 /// - Counts: clusters that are left when the chain begins.
 /// - Run: not measured in the tree (linkage.R).
-/// - If wrong: too low, the steps of the chain take longer than on the CPU, because each waits for
-///   the step before; too high, a large matrix is copied to the CPU.
+/// - If wrong: if it is too low, the steps of the chain take longer than on the CPU, because each
+///   waits for the step before. If it is too high, a large matrix is copied to the CPU.
 pub const CHAIN_CLUSTERS: usize = 2_048;

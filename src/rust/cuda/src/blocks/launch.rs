@@ -26,8 +26,8 @@ use crate::sender::Sender;
 /// compared with a poll.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// The number of dimensions that the kernel for `p` dimensions keeps in registers, at least `p`; 0
-/// if there is no such kernel.
+/// The number of dimensions that the kernel for `p` dimensions keeps in registers. It is at least
+/// `p`, or 0 for a kernel that keeps no dimensions in registers.
 fn in_registers(p: usize) -> usize {
     match p {
         0..=16 => 16,

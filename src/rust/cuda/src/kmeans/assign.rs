@@ -197,7 +197,7 @@ impl Assigner {
         Ok(())
     }
 
-    /// Assigns the observations to these centers. Returns whether any assignment has changed; the
+    /// Assigns the observations to these centers. Returns whether any assignment has changed. The
     /// first assignment counts as a change. `sorted` has the observations sorted by their present
     /// clusters, if they are sorted.
     ///

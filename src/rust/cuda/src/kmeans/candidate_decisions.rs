@@ -177,7 +177,8 @@ fn observations_go_to_the_nearest_center_from_any_other() {
                 room > 2 || open > 0 || k <= 3 || n < 50,
                 "{case}: none is open"
             );
-            // From the nearest ones, nothing changes, and of ordinary data few are candidates.
+            // The observations are at their nearest centers now, so nothing changes. Ordinary data
+            // have few candidates.
             let (changed, open) = comparison.assign(&mut cluster);
             assert!(!changed && cluster == expected, "{case}, again");
             if matches!(data, Data::Plain | Data::Mixture) && p > 1 {

@@ -65,8 +65,8 @@ impl Group<'_> {
         open
     }
 
-    /// Each observation that is nearer to the center than to that of the group must be open even if
-    /// it is nearer by one bit. Returns how many there were.
+    /// Checks that each observation is open that is nearer to the new center than to the group's
+    /// center, even if it is nearer by one bit. Returns the number of these observations.
     fn check(&self, case: &str) -> usize {
         let Some(greatest) = self.greatest() else {
             return 0;
@@ -116,8 +116,8 @@ fn observations_that_are_nearer_are_open() {
     assert!(nearer > 100_000, "{nearer}");
 }
 
-/// The center is where the code of an observation is farthest from it: beyond the observation, seen
-/// from its code.
+/// The center is in the direction for which the code of an observation is least exact: beyond the
+/// observation, seen from its code.
 #[test]
 fn observations_that_are_nearer_are_open_in_the_worst_direction() {
     let mut random = Random::of(32);
@@ -170,7 +170,8 @@ fn codes_decide_almost_all_observations() {
             let Some(greatest) = group.greatest() else {
                 continue;
             };
-            // The distance from a nearest center is shorter than that from the group's.
+            // The distance from the nearest center is shorter than the distance from the group's
+            // center.
             let of = |row: &[f64]| 0.25 * square(row, group.from);
             let mut squares: Vec<f64> = group.rows().map(of).collect();
             let are_nearer = group.rows().zip(&squares);

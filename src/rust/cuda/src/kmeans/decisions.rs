@@ -350,7 +350,7 @@ fn sorts_are_stable_for_any_number_of_digits() {
     let sort = unsafe { function::<unsafe extern "C" fn(*const Sort)>("host_sort") };
     let mut random = Random::of(21);
     for (n, clusters) in [(1, 1), (5000, 3), (9000, 255), (9000, 256), (9000, 70_000)] {
-        // Some belong to none of these clusters.
+        // Some observations belong to none of these clusters.
         let of: Vec<u32> = (0..n).map(|_| random.below(clusters + 9) as u32).collect();
         let mut sorted = [
             [vec![NONE; n], vec![NONE; n]],

@@ -162,7 +162,7 @@ impl SeedingMemory {
         let k = uniforms.len();
         let chunks = n.div_ceil(CHUNK);
         let parts = chunks.div_ceil(CHUNK);
-        // SAFETY: the kernels read only what they have written before.
+        // SAFETY: the kernels read only values that they have written before.
         let reals = |count: usize| unsafe { stream.alloc::<f64>(count) };
         // SAFETY: as above.
         let numbers = |count: usize| unsafe { stream.alloc::<u32>(count) };

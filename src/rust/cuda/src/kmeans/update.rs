@@ -42,9 +42,9 @@ arguments! {
 /// The addresses of sorted cluster numbers, and of the numbers of their observations.
 pub type Sorted = [u64; 2];
 
-/// The passes of a radix sort by cluster number. The device moves `moved` clusters; all other
-/// clusters count as one more. The first pass reads `clusters`. The passes write to the two places
-/// of `to` in turn, the last pass to the first place.
+/// The passes of a radix sort by cluster number. The device moves `moved` clusters. All other
+/// clusters count as one more cluster. The first pass reads `clusters`. The passes write to the two
+/// places of `to` in turn, the last pass to the first place.
 pub fn passes(clusters: u64, rows: usize, moved: usize, counts: u64, to: [Sorted; 2]) -> Vec<Sort> {
     let bits = usize::BITS - moved.leading_zeros();
     let count = bits.div_ceil(DIGIT_BITS).max(1) as usize;

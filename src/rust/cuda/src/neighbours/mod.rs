@@ -2,7 +2,7 @@
 //! the CPU decides in double precision. kernels/neighbours.cu has the sweep in single precision,
 //! and kernels/products.cu has the sweep in half precision.
 //!
-//! Each module imports only from those above it:
+//! Each module imports only from the modules above it:
 //! - [`layout`] and [`halves`]: rows, keys and tiles as the kernels read them;
 //! - [`rows`] and [`positions`]: the copy of all points for the devices, and their order;
 //! - [`work_queue`]: batches of queries for several devices;

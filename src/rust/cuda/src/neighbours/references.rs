@@ -128,9 +128,9 @@ impl References {
         Ok(references)
     }
 
-    /// The same references for a second stream; `None` unless the device holds all references.
-    /// While one stream begins or ends a batch of queries, the other keeps the device busy. Both
-    /// streams share the memory for queries evenly.
+    /// The same references for a second stream. Returns `None` unless the device holds all
+    /// references. While one stream begins or ends a batch of queries, the other stream keeps the
+    /// device busy. Both streams share the memory for queries evenly.
     pub fn share(&mut self, stream: &Arc<CudaStream>) -> Option<Self> {
         if self.copier.is_some() {
             return None;

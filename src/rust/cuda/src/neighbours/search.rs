@@ -232,7 +232,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         Ok(())
     }
 
-    /// Copies changed clusters to the devices; copies all clusters if a tenth was merged away.
+    /// Copies changed clusters to the devices. Copies all clusters if a tenth was merged away.
     fn update(&mut self) -> Result<()> {
         if 10 * self.positions.live() < 9 * self.positions.references {
             self.changed.clear();

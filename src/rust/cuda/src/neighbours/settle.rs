@@ -1,9 +1,9 @@
 //! The decision about the candidates of sweeps: the CPU computes exact distances, in double
 //! precision.
 //!
-//! A query is settled once its candidates prove which references are nearest; otherwise it stays
+//! A query is settled once its candidates prove which references are nearest. Otherwise it stays
 //! open. A second sweep collects more candidates of open queries. The CPU searches for queries that
-//! stay open after it.
+//! stay open after the second sweep.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -103,7 +103,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     }
 
     /// Sweeps again for more candidates of open queries, if there is a device with enough memory.
-    /// Adds the answers to `later`; returns the queries that stay open.
+    /// Adds the answers to `later`. Returns the queries that stay open.
     fn sweep_again(
         &mut self,
         open: OpenQueries,
@@ -161,7 +161,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         }
     }
 
-    /// Decides about those queries of a batch whose candidates suffice.
+    /// Decides about the queries of a batch. A query stays open if its candidates do not suffice.
     fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: &Swept) -> Decisions {
         let (host, frame, positions) = (&*self.host, self.frame, self.positions);
         let decide = |start: usize| {

@@ -34,7 +34,7 @@ fn compare_with_the_gpu(rounds: usize, largest: usize) {
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_has_the_bits_of_the_cpu() {
     compare_with_the_gpu(20, 500);
-    // There are so many distances that they are computed in several pieces.
+    // The GPU computes these distances in several pieces.
     compare_with_the_gpu(2, 4000);
 }
 

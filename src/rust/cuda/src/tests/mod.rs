@@ -1,4 +1,4 @@
-//! Compares GPUs with the CPU, bit for bit, and tests work whose device is lost.
+//! Compares GPUs with the CPU, bit for bit, and tests the loss of a device during work.
 
 mod distances;
 mod kmeans;

@@ -121,7 +121,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// All placements; each needs more shared memory than the next one.
+    /// All placements. Each needs more shared memory than the next placement.
     pub const ALL: [Self; 4] = [
         Self::AllInShared,
         Self::JobRowsApart,
