@@ -1,8 +1,8 @@
-//! The arguments of kernels: structs with a counterpart, field by field, in a header of `kernels`.
-//! Where the header has a pointer, the struct has an address on the device.
+//! The arguments of kernels: structs with the same fields as a struct in a header of `kernels`.
+//! Where the header has a pointer, the Rust struct has a device address.
 //!
-//! [`arguments`] declares such a struct, with a description of its layout. `check()` compares this
-//! layout with the layout that a C++ compiler makes from the header; each module that launches
+//! [`arguments`] declares such a struct and a description of its layout. `check()` compares this
+//! layout with the layout that a C++ compiler makes from the header. Each module that launches
 //! kernels has a test for its own structs.
 
 /// Declares structs that kernels take as arguments.
@@ -42,8 +42,8 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// Declares a struct of named values of one type. It may be a field of a struct of arguments; the
-/// counterpart of that struct then has the values as fields.
+/// Declares a struct of named values of one type. The struct may be a field of a struct of
+/// arguments. The header's struct then has the values as fields.
 macro_rules! named_values {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
         $($(#[$field_attribute:meta])* $field:ident,)*
@@ -126,7 +126,7 @@ impl StructLayout {
     }
 }
 
-/// Compares structs and constants with a header, as compiled by the system's C++ compiler.
+/// Compares structs and constants with those of a header, which the system's C++ compiler compiles.
 #[cfg(test)]
 pub fn check(
     header: &str,
@@ -152,7 +152,7 @@ pub fn check(
         fields,
     } in structs
     {
-        // Does not compile if the header has more or fewer fields.
+        // This does not compile if the header's struct has more or fewer fields.
         let all: Vec<String> = (0..fields.len()).map(|i| format!("field{i}")).collect();
         writeln!(
             bindings,
@@ -176,7 +176,7 @@ pub fn check(
     );
     let library = crate::host::compile(&source, definitions);
     let mut found = vec![u64::MAX; expected.len()];
-    // SAFETY: declared so in the source above, which writes this number of values.
+    // SAFETY: the source above declares this type, and the function writes this number of values.
     unsafe {
         let layout = library
             .get::<unsafe extern "C" fn(*mut u64)>(b"host_layout")

@@ -1,4 +1,4 @@
-//! The user's limit on a device's memory.
+//! The user's limit on the memory of a device.
 
 use gmhclust_core::error::{Error, Result};
 

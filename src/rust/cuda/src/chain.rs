@@ -1,5 +1,6 @@
-//! The nearest-neighbour chain ([`gmhclust_core::linkage::chain`]) on a CUDA device: one launch
-//! makes many steps, on all multiprocessors. kernels/dissimilarities.cu describes the algorithm.
+//! The nearest-neighbour chain algorithm ([`gmhclust_core::linkage::chain`]) on a CUDA device. One
+//! launch makes many steps, on all multiprocessors. kernels/dissimilarities.cu describes the
+//! algorithm.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use gmhclust_core::Merge;
 /// Number of threads of a block, as in dissimilarities.cu.
 const CHAIN_THREADS: u32 = 512;
 
-/// Number of steps of a launch, which takes a fraction of a second. If larger, an interrupt is
-/// answered late. The number is small in tests, so that small data take several launches.
+/// Number of steps of a launch, which takes a fraction of a second. If it is larger, an interrupt
+/// is answered late. It is small in tests, so that small data take several launches.
 const STEPS: u32 = if cfg!(test) { 50 } else { 1 << 14 };
 
 arguments! {
@@ -41,8 +42,9 @@ arguments! {
     }
 }
 
-/// The merges of all clusters to one, given the device address of their condensed dissimilarities,
-/// and their sizes. Overwrites the dissimilarities.
+/// Merges all clusters into one, and returns the merges. `values` is the device address of the
+/// condensed dissimilarities, and `sizes` has the sizes of the clusters. Overwrites the
+/// dissimilarities.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -110,12 +112,12 @@ impl Chain {
             heights: stream.alloc_zeros(n)?,
             state: stream.alloc_zeros(3)?,
         };
-        // The host's copy must outlive the copying.
+        // The copy in host memory must live until it has been transferred.
         stream.synchronize()?;
         Ok(chain)
     }
 
-    /// Makes the steps of one launch; returns the number of merges done so far.
+    /// Makes the steps of one launch. Returns the number of merges done so far.
     ///
     /// # Safety
     /// As [`merges`].

@@ -1,4 +1,4 @@
-//! [`Cuda`]: every algorithm's device, on one or more CUDA devices.
+//! [`Cuda`]: a device for every algorithm, on one or more CUDA devices.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::{dissimilarities, distances, kmeans, policy};
 /// One or more CUDA devices, and the CPU that works with them.
 pub struct Cuda {
     devices: Vec<Arc<Device>>,
-    /// The CPU: does the host's part of the work, and all work that the devices cannot do.
+    /// The CPU. It does the host's part of the work, and all work that the devices cannot do.
     cpu: Arc<Cpu>,
     handover: Handover,
     /// Largest number of bytes of a device's memory that a search for neighbours may take; `None`
@@ -37,8 +37,8 @@ impl Cuda {
     /// Opens the devices with these numbers, or all usable devices if `chosen` is `None`.
     ///
     /// # Errors
-    /// `Error::Device` if one of the chosen devices cannot be used, or if there is none;
-    /// `Error::Input` if `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
+    /// `Error::Device` if one of the chosen devices cannot be used, or if there is no device.
+    /// `Error::Input` if `GMHCLUST_DEVICE_MEMORY` is not a number of bytes.
     pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
         let devices = match chosen {
             Some(chosen) => Device::shared_each(chosen)
@@ -49,7 +49,7 @@ impl Cuda {
         Self::on(devices, cpu, handover)
     }
 
-    /// Opens the first usable device only: opening a device takes time, and memory of the device.
+    /// Opens only the first usable device, because opening a device takes time and device memory.
     ///
     /// # Errors
     /// As [`Cuda::new`].
@@ -73,13 +73,14 @@ impl Cuda {
         })
     }
 
-    /// This device, but without merging problems in thread blocks.
+    /// Returns this device with merging in thread blocks switched off.
     pub fn without_blocks(mut self) -> Self {
         self.handover.block_problems = usize::MAX;
         self
     }
 
-    /// This device, with searches for neighbours that take at most `bytes` of a device's memory.
+    /// Returns this device with a limit on searches for neighbours: they take at most `bytes` bytes
+    /// of the memory of each GPU.
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
         self
@@ -96,8 +97,8 @@ fn numbers() -> Result<Vec<usize>> {
     Ok((0..device::count()?).collect())
 }
 
-/// The devices that could be opened. If none could, returns the error of the first. An error other
-/// than `Error::Device` is always returned.
+/// The devices that could be opened. If no device could be opened, returns the first error. An
+/// error other than `Error::Device` is always returned.
 fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
     let mut usable = Vec::new();
     let mut first_error = None;
@@ -114,7 +115,7 @@ fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
     }
 }
 
-/// As [`usable`], but only the first usable device; the devices after it are not opened.
+/// As [`usable`], but returns only the first usable device. The devices after it are not opened.
 fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
     let mut tried = Vec::new();
     for opened in opened {

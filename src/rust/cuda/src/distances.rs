@@ -1,6 +1,6 @@
-//! Distances on a CUDA device; the kernels are in kernels/distances.cu.
+//! Distances on a CUDA device. The kernels are in kernels/distances.cu.
 //!
-//! The result is computed in pieces. While the device computes a piece, earlier pieces are copied
+//! The device computes the result in pieces. While it computes a piece, earlier pieces are copied
 //! to pinned memory of the host, and from there to the result. So neither the device nor the host
 //! has to hold the whole result twice.
 
@@ -26,19 +26,24 @@ use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
-// As in distances_launch.cuh.
+// distances_launch.cuh defines the same constants; a test compares them.
+
+/// Threads of a block.
 const THREADS: u32 = 256;
+/// Rows of the distances that a block computes.
 const ROWS: u32 = 128;
+/// Columns of the distances that a block computes.
 const COLUMNS: usize = 64;
 
-/// Smallest number of distances of a piece, 16 MiB. If smaller, launches take longer than the
+/// Smallest number of distances of a piece, 16 MiB. If it is smaller, launches take longer than the
 /// computation.
 const LEAST_PIECE: usize = 1 << 21;
 
-/// Number of pieces in progress at a time: one is computed, one fetched, one copied.
+/// Number of pieces in progress at a time: the device computes one piece, another is being fetched,
+/// and another is being copied.
 const BUFFERS: usize = 3;
 
-/// Number of distances that a thread copies at a time: small enough to share the work evenly.
+/// Number of distances that a thread copies at a time. It is small enough to share the work evenly.
 const COPY_LEN: usize = 1 << 16;
 
 arguments! {
@@ -65,8 +70,8 @@ fn code(convention: ZeroOverZero) -> u32 {
     }
 }
 
-/// The kernel for these points, and its parameter. `None` if there is no kernel: the CPU computes
-/// Minkowski distances, and correlations of data with missing values.
+/// The kernel for these points, and its parameter. Returns `None` if there is no kernel: the CPU
+/// computes Minkowski distances, and correlations of data with missing values.
 fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
     match (*points.metric(), points.has_missing()) {
         (Metric::Euclidean, false) => Some((&kernels::DISTANCES_EUCLIDEAN, 0)),
@@ -92,8 +97,8 @@ pub fn fits(points: &Points) -> bool {
     kernel(points).is_some() && points.rows() < i32::MAX as usize
 }
 
-/// Writes the distances of `pairs` of points to `out`; the points must pass [`fits`]. The threads
-/// of `cpu` do the copying.
+/// Writes the distances of `pairs` of points to `out`. The points must pass [`fits`]. The threads
+/// of `cpu` copy the results.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if the device has too little
@@ -125,8 +130,8 @@ pub fn distances(
     Ok(())
 }
 
-/// The columns of `pairs`, divided into pieces of at most `most` distances; a piece has at least
-/// one column.
+/// Divides the columns of `pairs` into pieces of at most `most` distances. A piece has at least one
+/// column.
 pub fn pieces(pairs: &Pairs, most: usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut first, mut count) = (0, 0);
@@ -174,7 +179,7 @@ pub struct CudaPoints {
 }
 
 impl CudaPoints {
-    /// Copies points that pass [`fits`] to the device; the threads of `cpu` rearrange them.
+    /// Copies points that pass [`fits`] to the device. The threads of `cpu` rearrange them.
     ///
     /// # Errors
     /// As [`distances`].
@@ -192,7 +197,8 @@ impl CudaPoints {
         let by_coordinate = cpu.install(|| by_coordinate(points))?;
         let copy = || -> DriverResult<CudaSlice<f64>> {
             let values = stream.clone_htod(&by_coordinate)?;
-            // Other streams read the points, too, and the host's copy must outlive the copying.
+            // Other streams read the points, too. And the copy in host memory must live until it
+            // has been transferred.
             stream.synchronize()?;
             Ok(values)
         };
@@ -208,8 +214,7 @@ impl CudaPoints {
         })
     }
 
-    /// Starts the computation of the distances of `pairs` of the points, which the kernel writes to
-    /// `out`.
+    /// Launches the kernel that writes the distances of `pairs` of the points to `out`.
     ///
     /// # Safety
     /// `out` is the address of device memory with room for the distances. This memory and `self`
@@ -274,8 +279,8 @@ impl<'a> Work<'a> {
         let make = || -> DriverResult<Vec<PieceBuffer>> {
             let buffer = |_| -> DriverResult<PieceBuffer> {
                 let stream = device.context.new_stream()?;
-                // SAFETY: a kernel writes the device's buffer before it is copied, and only copied
-                // values are read on the host.
+                // SAFETY: a kernel writes the device's buffer before it is copied, and the host
+                // reads only copied values.
                 let (there, here) =
                     unsafe { (stream.alloc(len)?, device.context.alloc_pinned(len)?) };
                 Ok(PieceBuffer {
@@ -324,7 +329,7 @@ impl<'a> Work<'a> {
         stream.memcpy_dtoh(&there.slice(..pairs.count()), here)
     }
 
-    /// Waits for a piece and copies it to the start of `out`; returns the rest of `out`.
+    /// Waits for a piece and copies it to the start of `out`. Returns the rest of `out`.
     fn finish<'b>(
         &mut self,
         started: Started,
@@ -349,7 +354,7 @@ impl<'a> Work<'a> {
 }
 
 impl Drop for Work<'_> {
-    /// Buffers must outlive the kernels and copies that use them.
+    /// Waits for the kernels and copies that use the buffers.
     fn drop(&mut self) {
         for buffer in &self.buffers {
             // A device that failed has nothing in progress.
@@ -358,8 +363,9 @@ impl Drop for Work<'_> {
     }
 }
 
-/// Whether the kernel CanberraInRange of distances.cu can be used: the metric is Canberra with 0/0
-/// as 0 or omitted, and all coordinates are 0 or of magnitudes whose quotients cannot overflow.
+/// Whether the kernel CanberraInRange of distances.cu can compute the distances: the metric is
+/// Canberra with 0/0 as 0 or omitted, and each coordinate is 0 or has a magnitude from 2^-500 to
+/// 2^500, so that quotients cannot overflow.
 fn in_range(points: &Points) -> bool {
     let largest = 2f64.powi(500);
     let fits = |value: &f64| {
@@ -387,8 +393,8 @@ fn by_coordinate(points: &Points) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Checks that the device has `bytes` bytes of free memory. `what` starts the error, with its verb,
-/// as in "the distances need".
+/// Checks that the device has `bytes` bytes of free memory. `what` starts the error message and
+/// contains its verb, as in "the distances need".
 pub fn check_memory(device: &Device, what: &str, bytes: usize) -> Result<()> {
     let free = device.free_memory()?;
     if bytes <= free {

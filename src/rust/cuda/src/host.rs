@@ -1,6 +1,6 @@
 //! Compiles the kernels' sources for the CPU with the system's C++ compiler, for tests without a
-//! GPU. `kernels/host` says how the kernels run there. The tests must not be skipped: without a
-//! compiler they fail.
+//! GPU. `kernels/host` says how the kernels run on the CPU. The tests are never skipped: they fail
+//! if there is no compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,17 +20,17 @@ pub fn library(file: &str, definitions: &[&str]) -> Library {
     compile(&format!("#include \"host/{file}\"\n"), definitions)
 }
 
-/// The same for a file whose kernels run with several blocks, in the memory of `memory.cpp`.
+/// As [`library`], for a file that runs kernels with several blocks, in the memory of `memory.cpp`.
 pub fn library_with_memory(file: &str, definitions: &[&str]) -> Library {
     let kernels = format!("#include \"host/{file}\"\n");
-    // The calls that the sanitizer inserts before each access are to functions of memory.cpp.
+    // The sanitizer inserts calls before each access. memory.cpp defines the called functions.
     let mut flags = flags_of(definitions);
     flags.push("-fsanitize=thread".to_owned());
     let memory = "#include \"host/memory.cpp\"\n".to_owned();
     compile_parts(&[(kernels, flags), (memory, vec!["-O2".to_owned()])])
 }
 
-/// Compiles a C++ source to a library; includes are searched for in the folder of the kernels.
+/// Compiles a C++ source to a library. Its includes are in the folder of the kernels.
 ///
 /// # Panics
 /// If there is no compiler, or if it rejects the source.
@@ -55,7 +55,8 @@ fn compile_parts(parts: &[(String, Vec<String>)]) -> Library {
         let source_file = folder.join(format!("source{number}.cpp"));
         let object = folder.join(format!("source{number}.o"));
         std::fs::write(&source_file, source).expect("a file for the C++ compiler");
-        // As for the kernels: the compiler must not contract expressions to fused multiply-adds.
+        // As when kernels are compiled for a GPU, the compiler must not contract expressions to
+        // fused multiply-adds.
         run_compiler(|command| {
             command
                 .args([
@@ -85,7 +86,7 @@ fn compile_parts(parts: &[(String, Vec<String>)]) -> Library {
     });
     // SAFETY: loading runs only the initialisation of the library's own variables.
     let library = unsafe { Library::new(&library_file) }.expect("a library that loads");
-    // A loaded library needs no file any more.
+    // A loaded library does not need its file any more.
     std::fs::remove_dir_all(&folder).expect("the folder to be removed");
     library
 }
@@ -125,7 +126,7 @@ pub fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
 
-/// Finite numbers of all magnitudes: random ones, and those at the ends of the range.
+/// A finite number of any magnitude: a random number, or a number at an end of the range.
 pub fn extreme(random: &mut Random) -> f64 {
     const ENDS: [f64; 10] = [
         0.0,

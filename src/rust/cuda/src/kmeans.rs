@@ -1,10 +1,12 @@
-//! k-means on CUDA devices; the kernels are in kernels/kmeans.cu.
+//! k-means on CUDA devices. The kernels are in kernels/kmeans.cu.
 //!
-//! One device draws the initial centers; many centers with observations in groups (`groups`), and
-//! of many observations first with codes (`codes`). In an iteration, each device assigns its share
-//! of the observations, and updates its share of the centers. A center is a sum over members in the
-//! order of their numbers, whichever device computes it. So every device has all observations, and
-//! the host exchanges assignments and centers between devices.
+//! One device draws the initial centers. If there are many centers, it puts observations in groups
+//! (`groups`). If there are many observations, it compares their codes first (`codes`).
+//!
+//! In an iteration, each device assigns its share of the observations, and updates its share of the
+//! centers. A center is a sum over members in the order of their numbers, whichever device computes
+//! it. So every device has all observations, and the host exchanges assignments and centers between
+//! devices.
 
 mod assign;
 #[cfg(test)]
@@ -45,7 +47,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::observations::Observations;
 use gmhclust_core::Cpu;
 
-/// The first devices, at most `most`, that have memory for these observations and this number of
+/// The first devices, at most `most`, with enough memory for these observations and this number of
 /// centers.
 ///
 /// # Errors
@@ -69,26 +71,27 @@ fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
     if x.nrows() > i32::MAX as usize {
         return Ok(false);
     }
-    // The observations and centers, in double and in single precision, and of each observation its
-    // scalars, and its numbers in a sort. Draws need less of each observation, and bins of each
-    // center. Half precision is left out if its memory does not fit.
+    // An iteration needs the observations and centers in double and in single precision, the
+    // scalars of each observation, and the numbers that a sort has for each observation. Draws need
+    // less for each observation, and bins for each center. If memory for half precision is missing,
+    // k-means does without half precision.
     let (rows, centers) = (x.nrows() + TILE.max(SORTED), centers + TILE);
     let bytes = rows * (12 * x.ncols() + 32) + centers * (20 * x.ncols() + 4 * BINS + 48);
     device.has_memory(bytes)
 }
 
-/// What k-means runs on.
+/// The devices and threads that k-means runs on, and its thresholds.
 #[derive(Clone, Copy)]
 pub struct KMeansOn<'a> {
     /// One or more devices, which must be [`fitting`].
     pub devices: &'a [Arc<Device>],
-    /// Whether they compare in half precision first, where they can.
+    /// Whether devices with tensor cores compare in half precision first.
     pub in_halves: bool,
-    /// Number of centers from which on draws use groups of observations.
+    /// Number of centers from which draws use groups of observations.
     pub grouped_from: usize,
-    /// When these observations have codes.
+    /// The sizes from which observations have codes.
     pub coded: CodePolicy,
-    /// When observations are compared with the centers near their own only.
+    /// The sizes from which observations are compared only with the centers near their own.
     pub near: NearPolicy,
     /// The threads that copy the observations.
     pub cpu: &'a Cpu,

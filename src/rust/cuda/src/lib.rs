@@ -3,10 +3,10 @@
 //! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread
 //! blocks (`blocks`) or as trees (`tree`), searches for neighbours (`neighbours`), distances
 //! (`distances`), dissimilarities of clusters (`dissimilarities`) and k-means (`kmeans`). The
-//! devices do all work that they can; the caller sets, by a [`Handover`] with figures of the
-//! [`policy`], the sizes below which the CPU takes over.
+//! devices do all work that they can. The caller sets the sizes below which the CPU takes over, by
+//! a [`Handover`] with figures of the [`policy`].
 //!
-//! `device` opens devices and loads kernels; modules above it do not handle contexts.
+//! `device` opens devices and loads kernels. The modules that use it do not handle contexts.
 
 mod agglomerate;
 mod arguments;

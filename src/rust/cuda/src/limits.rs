@@ -1,4 +1,4 @@
-//! Limits below those of a device, to test on a large GPU what a small one does.
+//! Limits below those of a device, to test on a large GPU how a small GPU works.
 
 use std::env;
 
@@ -9,10 +9,10 @@ use gmhclust_core::error::{Error, Result};
 /// "7.5,65536,40" for a T4.
 const LIMITS: &str = "GMHCLUST_TEST_LIMITS";
 
-/// The most that is used of a device.
+/// Upper limits on the use of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Compute capability, major and minor: decides which binaries are loaded.
+    /// Compute capability, major and minor. It decides which binaries are loaded.
     pub capability: (i32, i32),
     /// Bytes of shared memory of a block.
     pub shared_memory: usize,
@@ -20,10 +20,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those that LIMITS names; none if it is not set.
+    /// The limits in the environment variable [`LIMITS`], or no limits if it is not set.
     ///
     /// # Errors
-    /// `Error::Input` if it does not have the form above.
+    /// `Error::Input` if the variable does not have the form of [`LIMITS`].
     pub fn of_environment() -> Result<Self> {
         match env::var(LIMITS) {
             Err(_) => Ok(Self {

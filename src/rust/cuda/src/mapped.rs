@@ -12,7 +12,7 @@ pub struct MappedWords {
     context: Arc<CudaContext>,
 }
 
-// SAFETY: the memory belongs to no thread; shared access only reads it.
+// SAFETY: the memory belongs to no thread, and shared access only reads the address.
 unsafe impl Send for MappedWords {}
 // SAFETY: as above.
 unsafe impl Sync for MappedWords {}

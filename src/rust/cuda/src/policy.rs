@@ -1,20 +1,23 @@
-//! The policy: the sizes of work from which on a GPU is faster than the CPU, or one way to use a
-//! GPU is faster than another.
+//! The policy: the sizes of work from which a GPU is faster than the CPU, or from which one way to
+//! use a GPU is faster than another way.
 //!
 //! This table is the only place of these figures. `planner.rs` of the engine and the devices of
 //! this crate read them here, and a test compares the help pages with them
-//! (`tools/tests/test_policy.py`). A figure changes the time of a job, never its result. Limits of
-//! a kernel, by its registers or shared memory, are not policy; they are in the module that
-//! launches the kernel.
+//! (`tools/tests/test_policy.py`). A figure changes the time of a computation, never its result.
+//! Limits of a kernel, by its registers or shared memory, are not policy: the module that launches
+//! the kernel defines them.
 //!
-//! Each figure has three entries: what it counts, with the unit; the benchmark run that it came
-//! from, a file in `inst/benchmarks/results`, or "not measured in the tree" if there is no such
-//! file; and what happens if it is wrong. The runs were made on an H200, compared with cores of an
-//! Intel Xeon.
+//! Each figure has three entries:
+//!
+//! - what it counts, with the unit,
+//! - the benchmark run that it came from, a file in `inst/benchmarks/results`, or "not measured in
+//!   the tree" if there is no file,
+//! - what happens if it is wrong.
+//!
+//! The runs were made on an H200, compared with cores of an Intel Xeon.
 
-/// A size that grows with the number of CPU threads: `least` is the size from which on a GPU that
-/// is already open is faster; `per_thread` is added for each CPU thread, to pay for opening the
-/// GPU.
+/// A size that grows with the number of CPU threads. An open GPU is faster from size `least` on.
+/// Each CPU thread adds `per_thread`, to pay for opening the GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     pub least: usize,
@@ -22,7 +25,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The size from which on opening a GPU is faster than using this number of CPU threads.
+    /// The size from which opening a GPU is faster than using this number of CPU threads.
     pub fn beside(&self, threads: usize) -> usize {
         self.least + self.per_thread * threads
     }
@@ -35,8 +38,8 @@ impl Sizes {
 ///   16 threads for 4,000 clusters and faster for 9,000. Not measured in the tree: that in 32
 ///   columns the GPU is faster from between 2,000 and 4,000 clusters on, and that opening a GPU
 ///   takes 0.2 s, for which `per_thread` pays.
-/// - If wrong: too low, opening the GPU and making single merges one after the other take longer
-///   than the CPU; too high, a problem of 9,000 clusters takes 1.5 times as long.
+/// - If wrong: if it is too low, opening the GPU and making single merges one after the other take
+///   longer than the CPU. If it is too high, a problem of 9,000 clusters takes 1.5 times as long.
 pub const TREE_CLUSTERS: Sizes = Sizes {
     least: 4_096,
     per_thread: 500,
@@ -47,60 +50,60 @@ pub const TREE_CLUSTERS: Sizes = Sizes {
 /// - Counts: clusters of the problem at its start.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `crossover`: in 14 columns, the open GPU is 10% slower
 ///   than 16 threads for 2,000 clusters and faster for 4,000.
-/// - If wrong: too low, as for [`TREE_CLUSTERS`]; too high, a problem of 4,000 clusters takes twice
-///   as long.
+/// - If wrong: if it is too low, as for [`TREE_CLUSTERS`]. If it is too high, a problem of 4,000
+///   clusters takes twice as long.
 pub const FULL_TREE_CLUSTERS: Sizes = Sizes {
     least: 2_048,
     per_thread: 250,
 };
 
-/// Minimum number of observations of a problem with full Mahalanobis distances and few clusters for
-/// which a GPU makes all merges (`tree`), since the sums over members take most of the time. The
-/// tree above apriori clusters is such a problem.
+/// Minimum number of observations of a problem with full Mahalanobis distances for which a GPU
+/// makes all merges (`tree`) although there are few clusters. The sums over members take most of
+/// the time of such a problem. An example is the tree above apriori clusters.
 ///
 /// - Counts: observations of the problem.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `cells1m`, were made with this figure; times with
 ///   other figures: not measured in the tree.
-/// - If wrong: too low, copying the data to the GPU takes longer than the CPU's computation; too
-///   high, the CPU computes the sums over the members of large clusters.
+/// - If wrong: if it is too low, copying the data to the GPU takes longer than the CPU's
+///   computation. If it is too high, the CPU computes the sums over the members of large clusters.
 pub const FULL_TREE_MEMBERS: usize = 1 << 15;
 
 /// Minimum number of clusters of a problem that [`FULL_TREE_MEMBERS`] gives to a GPU.
 ///
 /// - Counts: clusters of the problem at its start.
 /// - Run: 2026-11-27-h200-gmhclust.csv, rows `groups2m`, were made with this figure; with 64, the
-///   call with full distances took 24 s. On the same host, the tree above a million cells took
-///   0.62 s on the GPU and 0.67 s on 16 cores for 400 clusters by k-means, and 12.8 and 0.8 s for
-///   200 random groups, such as samples, which overlap so much that bounds rule out no pair: these
-///   four times are not measured in the tree.
-/// - If wrong: too low, the GPU takes many times as long as the CPU above a few apriori clusters
-///   that overlap; too high, the CPU makes the merges of a few apriori clusters with many
-///   observations each.
+///   call with full distances took 24 s. Not measured in the tree, on the same host: the tree above
+///   a million cells took 0.62 s on the GPU and 0.67 s on 16 cores for 400 clusters by k-means. It
+///   took 12.8 s on the GPU and 0.8 s on 16 cores for 200 random groups, such as samples, which
+///   overlap so much that bounds rule out no pair.
+/// - If wrong: if it is too low, the GPU takes many times as long as the CPU above a few apriori
+///   clusters that overlap. If it is too high, the CPU makes the merges of a few apriori clusters
+///   with many observations each.
 pub const FULL_TREE_MEMBERS_CLUSTERS: usize = 512;
 
-/// Mean number of members for which clusters may overlap. If most do, the CPU makes the merges of a
-/// problem with full Mahalanobis distances.
+/// Minimum mean number of members of clusters that are tested for overlap. If most pairs of
+/// clusters overlap, the CPU makes the merges of a problem with full Mahalanobis distances.
 ///
 /// - Counts: members of a cluster at the start of the problem.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, single observations that are near each other count as overlapping, and the
-///   CPU merges them; too high, the GPU takes many times as long as the CPU.
+/// - If wrong: if it is too low, single observations that are near each other count as overlapping,
+///   and the CPU merges them. If it is too high, the GPU takes many times as long as the CPU.
 pub const OVERLAP_MEMBERS: usize = 16;
 
-/// Square of the distance of two clusters below which they overlap, together with
-/// [`OVERLAP_MEMBERS`].
+/// Squared distance of two clusters below which they overlap, if they have [`OVERLAP_MEMBERS`]
+/// members.
 ///
-/// - Counts: shares of the number of columns, for distances in standard deviations. The mean square
-///   of a member's distance to its own cluster is the number of columns.
+/// - Counts: shares of the number of columns, for distances in standard deviations. The mean
+///   squared distance of a member to its own cluster is the number of columns.
 /// - Run: not measured in the tree. On an H200 with 16 cores, the tree above 1,000 random groups of
 ///   1,000 x 14 cells took the CPU 8 to 10 s, and the GPU was stopped after 150 s.
-/// - If wrong: too low, as for a high [`OVERLAP_MEMBERS`]; too high, the CPU makes trees that a GPU
-///   makes faster.
+/// - If wrong: if it is too low, as for a high [`OVERLAP_MEMBERS`]. If it is too high, the CPU
+///   makes trees that a GPU makes faster.
 pub const OVERLAP_SHARE: f64 = 0.25;
 
-/// Number of CPU threads from which on the CPU merges a problem that [`FULL_TREE_MEMBERS`] would
-/// give to a GPU. Applies to data with more than 16 columns, for which the GPU cannot keep the sums
-/// in registers.
+/// Minimum number of CPU threads with which the CPU merges a problem that [`FULL_TREE_MEMBERS`]
+/// would give to a GPU. Applies to data with more than 16 columns, for which the GPU cannot keep
+/// the sums in registers.
 ///
 /// - Counts: threads of the CPU.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `apriori2k`, were made with this figure and 16
@@ -108,13 +111,13 @@ pub const OVERLAP_SHARE: f64 = 0.25;
 /// - If wrong: the slower of CPU and GPU makes the tree above apriori clusters.
 pub const FULL_TREE_MEMBERS_THREADS: usize = 9;
 
-/// Minimum number of apriori clusters for which the GPU's thread blocks merge them, each block one
-/// apriori cluster at a time.
+/// Minimum number of apriori clusters for which the GPU's thread blocks make their merges. Each
+/// block merges one apriori cluster at a time.
 ///
 /// - Counts: apriori clusters for each CPU thread.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, most multiprocessors have no block to run; too high, the CPU alone merges
-///   clusters that thread blocks would finish sooner.
+/// - If wrong: if it is too low, most multiprocessors have no block to run. If it is too high, the
+///   CPU alone merges clusters that thread blocks would finish sooner.
 pub const BLOCK_PROBLEMS_PER_THREAD: usize = 4;
 
 /// Minimum number of observations for which the GPU's thread blocks merge apriori clusters,
@@ -122,8 +125,8 @@ pub const BLOCK_PROBLEMS_PER_THREAD: usize = 4;
 ///
 /// - Counts: observations of all apriori clusters together.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, opening the GPU takes longer than the work; too high, the CPU does work
-///   alone that the GPU does faster.
+/// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
+///   CPU does work alone that the GPU does faster.
 pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
     least: 8_192,
     per_thread: 1_000,
@@ -133,21 +136,21 @@ pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
 ///
 /// - Counts: observations of the apriori cluster.
 /// - Run: not measured in the tree.
-/// - If wrong: too high, the rest of the GPU waits for one block; too low, the CPU merges clusters
-///   that a block would finish in time, or trees are made one after the other.
+/// - If wrong: if it is too high, the rest of the GPU waits for one block. If it is too low, the
+///   CPU merges clusters that a block would finish in time, or trees are made one after the other.
 pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
 
-/// Times of thread blocks and of trees, as multiples of the time that a CPU thread takes for an
-/// apriori cluster, which is assumed to be the square of its size. They decide which apriori
-/// clusters blocks merge.
+/// Times of thread blocks and of trees. They decide which apriori clusters blocks merge. A CPU
+/// thread is assumed to take the square of the size of an apriori cluster, which defines the unit.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockCosts {
-    /// Time of a block, for each square of the size.
+    /// Time of one block for an apriori cluster, divided by the square of the cluster's size.
     pub alone: f64,
-    /// Time of all blocks of a GPU together, for each square of the size of an apriori cluster.
+    /// Time of all blocks of a GPU for many apriori clusters, divided by the sum of the squares of
+    /// their sizes.
     pub together: f64,
-    /// Time for each merge of an apriori cluster that all blocks of a GPU together merge as a tree,
-    /// beside others.
+    /// Time of a merge of an apriori cluster that all blocks of a GPU together merge as a tree,
+    /// while they make other trees.
     pub merge_in_tree: f64,
 }
 
@@ -157,7 +160,7 @@ pub struct BlockCosts {
 /// - Run: not measured in the tree. On an H200 with 16 cores, an apriori cluster of 10,000 x 14
 ///   cells took a CPU thread 1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one
 ///   of 400 trees 18 ms. On an H100, 50,000 blocks of 2,000 x 14 took 31 s together, four times as
-///   long as these costs say; on another host, where 16 threads took a sixth of them, the tree took
+///   long as these costs say. On another host, where 16 threads took a sixth of them, the tree took
 ///   10 s longer.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
@@ -167,13 +170,13 @@ pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     merge_in_tree: 165.0,
 };
 
-/// Largest share of the time that is left for which thread blocks leave more apriori clusters to
-/// trees and to the CPU.
+/// Share of the time to which leaving further apriori clusters to trees and to the CPU must reduce
+/// it, so that thread blocks leave these clusters.
 ///
-/// - Counts: shares of the time without it, by [`BLOCK_COSTS`].
+/// - Counts: shares of the time without leaving the further clusters, by [`BLOCK_COSTS`].
 /// - Run: not measured in the tree.
-/// - If wrong: too high, the CPU gets many small clusters to save next to nothing; too low, blocks
-///   take longer than they need.
+/// - If wrong: if it is too high, the CPU gets many small clusters to save next to nothing. If it
+///   is too low, blocks take longer than they need.
 pub const WORTH_LEAVING: f64 = 0.95;
 
 /// Costs with full Mahalanobis distances.
@@ -187,14 +190,14 @@ pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     merge_in_tree: 130.0,
 };
 
-/// Minimum size of an apriori cluster, among those that would take a single block too long, that
-/// all blocks of a GPU together merge (`tree`), after they have merged the small ones. Below this
-/// size, a CPU thread merges the cluster.
+/// Minimum size of an apriori cluster that all blocks of a GPU together merge (`tree`) because it
+/// would take a single block too long. A CPU thread merges smaller clusters that would take a block
+/// too long.
 ///
 /// - Counts: observations of the apriori cluster.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, CPU threads are idle while the GPU works; too high, everything waits for
-///   one CPU thread with a large apriori cluster.
+/// - If wrong: if it is too low, CPU threads are idle while the GPU works. If it is too high, all
+///   other threads and the GPU wait for one CPU thread with a large apriori cluster.
 pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 
 /// Minimum work on pairs of observations for which a GPU is opened: distances, neighbour searches,
@@ -202,8 +205,8 @@ pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 ///
 /// - Counts: pairs of observations to compare, times columns, for each CPU thread.
 /// - Run: not measured in the tree (distances.R, with 2 and 16 threads).
-/// - If wrong: too low, opening the GPU takes longer than the work; too high, the CPU does work
-///   that a GPU does many times faster.
+/// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
+///   CPU does work that a GPU does many times faster.
 pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 
 /// Minimum size of one request of a neighbour search for which the GPU answers it; the CPU answers
@@ -211,128 +214,129 @@ pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 ///
 /// - Counts: pairs of observations in the request, times columns.
 /// - Run: not measured in the tree (neighbours.R).
-/// - If wrong: too low, kernel launches and copies take longer than the CPU; too high, the last
-///   passes of spanning trees and linkages are slow.
+/// - If wrong: if it is too low, kernel launches and copies take longer than the CPU. If it is too
+///   high, the last passes of spanning trees and linkages are slow.
 pub const REQUEST_COORDINATES: usize = 1 << 26;
 
-/// Minimum number of columns for which a neighbour search sweeps in half precision first, and in
-/// single precision only if that leaves too many queries open.
+/// Minimum number of columns for which a neighbour search sweeps in half precision first. It then
+/// sweeps in single precision only if half precision leaves too many queries open.
 ///
 /// - Counts: columns.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, bounds in half precision cannot separate near references, and the search is
-///   made twice; too high, searches in few columns do not use the tensor cores.
+/// - If wrong: if it is too low, bounds in half precision cannot separate near references, and the
+///   search is made twice. If it is too high, searches in few columns do not use the tensor cores.
 pub const HALF_COLUMNS: usize = 8;
 
-/// Number of queries that a frame may leave open in a batch of any size, unless it is the last. The
-/// next frame, with tighter bounds, takes over if more queries stay open than this number plus a
-/// share of the batch ([`OPEN_RATIO`], [`HOST_RATIO`]).
+/// Number of queries that a frame other than the last one may leave open in a batch of any size.
+/// The next frame, with tighter bounds, takes over if more queries stay open than this number plus
+/// a share of the batch ([`OPEN_RATIO`], [`HOST_RATIO`]).
 ///
 /// - Counts: queries of a batch.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, a few hard queries of a small batch end the use of a fast frame; too high,
-///   the CPU searches for many open queries, one by one.
+/// - If wrong: if it is too low, a few hard queries of a small batch end the use of a fast frame.
+///   If it is too high, the CPU searches for many open queries, one by one.
 pub const FEW_OPEN: usize = 64;
 
-/// Besides [`FEW_OPEN`] queries, 1 in this number of queries may stay open after the first
-/// sweep of a batch, and be swept again.
+/// Besides [`FEW_OPEN`] queries, 1 in this number of queries of a batch may stay open after the
+/// first sweep. A second sweep collects more candidates of open queries.
 ///
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, second sweeps take longer than the next frame; too high, a frame is
-///   abandoned although it is faster.
+/// - If wrong: if it is too low, second sweeps take longer than the next frame. If it is too high,
+///   a frame is abandoned although it is faster.
 pub const OPEN_RATIO: usize = 4;
 
-/// Besides [`FEW_OPEN`] queries, 1 in this number of queries may stay open after the second
-/// sweep of a batch, and fall back to the CPU.
+/// Besides [`FEW_OPEN`] queries, 1 in this number of queries of a batch may stay open after the
+/// second sweep. The CPU searches for these queries.
 ///
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, the GPU waits for the CPU; too high, a frame is abandoned although it is
-///   faster.
+/// - If wrong: if it is too low, the GPU waits for the CPU. If it is too high, a frame is abandoned
+///   although it is faster.
 pub const HOST_RATIO: usize = 256;
 
 /// Minimum size of an iteration of k-means on the GPU; the CPU does smaller iterations.
 ///
 /// - Counts: observations, times centers, times columns.
 /// - Run: not measured in the tree (kmeans.R).
-/// - If wrong: too low, copies and kernel launches take longer than the CPU; too high, the CPU does
-///   work that a GPU does faster.
+/// - If wrong: if it is too low, copies and kernel launches take longer than the CPU. If it is too
+///   high, the CPU does work that a GPU does faster.
 pub const KMEANS_COORDINATES: usize = 1 << 26;
 
-/// Minimum size of each GPU's share of an iteration of k-means, if several GPUs share it: about 2
-/// ms of an iteration.
+/// Minimum size of each GPU's share of an iteration of k-means, if several GPUs share the
+/// iteration: about 2 ms of work.
 ///
 /// - Counts: observations, times centers, times columns, for each GPU.
 /// - Run: not measured in the tree: an estimate, still to be measured by row `4m` of kmeans.R.
 ///   Exchanging assignments and centers takes about 1 ms for a million observations.
-/// - If wrong: too low, GPUs exchange assignments for longer than they compute; too high, one GPU
-///   does the work while others are idle.
+/// - If wrong: if it is too low, GPUs exchange assignments for longer than they compute. If it is
+///   too high, one GPU does the work while others are idle.
 pub const KMEANS_COORDINATES_PER_DEVICE: usize = 1 << 33;
 
-/// Minimum size of an iteration of k-means whose comparisons are in half precision first, on
-/// tensor cores; smaller ones are in single precision at once.
+/// Minimum size of an iteration of k-means that compares in half precision first, on tensor cores.
+/// Smaller iterations compare in single precision at once.
 ///
-/// - Counts: centers, times columns beyond [`KMEANS_HALF_COLUMNS`]. For few columns, looking at the
-///   sums takes as long as the sums in single precision; for few centers, each observation's
-///   threshold and own center do.
-/// - Run: not measured in the tree: from the kernels' times for a million cells on an H200,
-///   1,000 centers in 14 columns (1.7 ms in halves, 1.3 ms in singles) and 64 columns (2.4, 4.0).
+/// - Counts: centers, times columns beyond [`KMEANS_HALF_COLUMNS`]. In few columns, comparing the
+///   sums with thresholds takes as long as computing the sums in single precision. With few
+///   centers, computing the thresholds and the distances to own centers does.
+/// - Run: not measured in the tree. On an H200, the kernels took 1.7 ms in half precision and 1.3
+///   ms in single precision for a million cells and 1,000 centers in 14 columns, and 2.4 and 4.0 ms
+///   in 64 columns.
 /// - If wrong: the kernels of an iteration take up to twice as long.
 pub const KMEANS_HALF_COORDINATES: usize = 1 << 14;
 
-/// Number of columns that do not count there.
+/// Number of columns that do not count for [`KMEANS_HALF_COORDINATES`].
 ///
 /// - Counts: columns.
-/// - Run: not measured in the tree, as [`KMEANS_HALF_COORDINATES`].
-/// - If wrong: as there.
+/// - Run: not measured in the tree, as for [`KMEANS_HALF_COORDINATES`].
+/// - If wrong: as for [`KMEANS_HALF_COORDINATES`].
 pub const KMEANS_HALF_COLUMNS: usize = 12;
 
-/// 1 in this number of observations may stay open in half precision, and be compared in double
-/// precision; if there are more, all are compared in single precision, from the second iteration
-/// on also in all later ones.
+/// 1 in this number of observations may stay open in half precision. The GPU compares open
+/// observations in double precision. If more observations stay open, the GPU compares all in single
+/// precision. If this happens after the first iteration, it does so in all later iterations, too.
 ///
-/// - Counts: observations of a GPU for each open one.
+/// - Counts: observations of a GPU for each open observation.
 /// - Run: not measured in the tree. Double precision has 1 in 64 of the operations of single
 ///   precision on consumer cards.
-/// - If wrong: too low, double precision takes longer than single precision would; too high, half
-///   precision is given up although it is faster.
+/// - If wrong: if it is too low, double precision takes longer than single precision would. If it
+///   is too high, half precision is given up although it is faster.
 pub const KMEANS_OPEN_RATIO: usize = 64;
 
-/// Maximum number of open observations that have a block of threads each; more are compared in
-/// tiles, which read the centers less often, but one after the other.
+/// Maximum number of open observations for which each has a thread block. More observations are
+/// compared in tiles: tiles read the centers less often, but one after the other.
 ///
 /// - Counts: observations.
-/// - Run: not measured in the tree: a few open ones of a million took .5 ms in blocks and 3.5 ms in
-///   tiles, with 10,000 centers in 64 columns on an H200.
+/// - Run: not measured in the tree. On an H200, a few open observations of a million took 0.5 ms in
+///   blocks and 3.5 ms in tiles, with 10,000 centers in 64 columns.
 /// - If wrong: an iteration takes some milliseconds longer.
 pub const KMEANS_FEW_OPEN: usize = 1 << 11;
 
-/// Number of drawn centers from which on observations are in groups.
+/// Number of drawn centers from which observations are in groups.
 ///
 /// - Counts: centers.
 /// - Run: not measured in the tree. On an H200, k-means with one iteration of 40,000,000 x 14 cells
-///   in 20,000 clusters took 7.7, 7.8 and 8.4 s with 256, 512 and 2,048, and 17.3 s without groups;
-///   for 1,000,000 x 14 in 1,000 all took the same.
-/// - If wrong: too low, groups are wide and most are looked at; too high, draws look at all
-///   observations.
+///   in 20,000 clusters took 7.7, 7.8 and 8.4 s with 256, 512 and 2,048, and 17.3 s without groups.
+///   For 1,000,000 x 14 cells in 1,000 clusters, all took the same time.
+/// - If wrong: if it is too low, groups are wide and a draw reads most of them. If it is too high,
+///   draws read all observations.
 pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
 
-/// Minimum number of observations whose draws on the GPU compare codes in 8 bits first.
+/// Minimum number of observations for which draws on the GPU compare 8-bit codes first.
 ///
 /// - Counts: observations.
-/// - Run: not measured in the tree: an estimate. With fewer, the launches of kernels take most of
-///   the time of a draw.
-/// - If wrong: too low, codes are written for nothing; too high, a draw reads seven times as many
-///   bytes.
+/// - Run: not measured in the tree: an estimate. With fewer observations, the launches of kernels
+///   take most of the time of a draw.
+/// - If wrong: if it is too low, codes are written for nothing. If it is too high, a draw reads
+///   seven times as many bytes.
 pub const KMEANS_CODED_OBSERVATIONS: usize = 1 << 20;
 
-/// Number of drawn centers from which on observations with codes are in groups.
+/// Number of drawn centers from which observations with codes are in groups.
 ///
 /// - Counts: centers.
-/// - Run: not measured in the tree: an estimate. To sort observations takes as long as a few draws
-///   that look at all of them.
-/// - If wrong: too low, observations are sorted more often than it pays; too high, draws look at
+/// - Run: not measured in the tree: an estimate. Sorting the observations takes as long as a few
+///   draws that read all of them.
+/// - If wrong: if it is too low, sorting takes longer than it saves. If it is too high, draws read
 ///   all observations.
 pub const KMEANS_CODED_CENTERS: usize = 1 << 6;
 
@@ -341,35 +345,36 @@ pub const KMEANS_CODED_CENTERS: usize = 1 << 6;
 ///
 /// - Counts: centers.
 /// - Run: not measured in the tree. On an H100, an iteration of 100,000,000 x 14 cells with 50,000
-///   centers took 2.2 s with all centers, and about 1 s with near ones from the third one on.
-/// - If wrong: too low, lists of near centers take longer to make than they save; too high, all
-///   centers are compared.
+///   centers took 2.2 s with all centers. From the third iteration on, it took about 1 s with near
+///   centers.
+/// - If wrong: if it is too low, lists of near centers take longer to make than they save. If it is
+///   too high, all centers are compared.
 pub const KMEANS_NEAR_CENTERS: usize = 4_096;
 
-/// Observations are compared only with near centers if these are at most 1 in this number of all
-/// comparisons.
+/// Observations are compared only with near centers if this takes at most 1 in this number of the
+/// comparisons with all centers.
 ///
-/// - Counts: comparisons with all centers for each with a near one.
+/// - Counts: comparisons with all centers for each comparison with a near center.
 /// - Run: not measured in the tree: a comparison in double precision takes as long as about 8 in
 ///   single or half precision.
-/// - If wrong: the slower of two ways is used.
+/// - If wrong: an iteration compares in the slower of two ways.
 pub const KMEANS_NEAR_SHARE: usize = 8;
 
-/// Minimum size of a linkage whose dissimilarity matrix is on the GPU.
+/// Minimum size of a linkage for which the GPU has the dissimilarity matrix.
 ///
 /// - Counts: observations.
 /// - Run: not measured in the tree. By linkage.R, the GPU is faster from fewer than 1,000
 ///   observations on for points; for given dissimilarities, from 1,000 on compared with 2 threads,
 ///   and from 3,000 on compared with 16.
-/// - If wrong: too low, copying the matrix and opening the GPU take longer than the CPU; too high,
-///   the CPU searches a large matrix.
+/// - If wrong: if it is too low, copying the matrix and opening the GPU take longer than the CPU.
+///   If it is too high, the CPU searches a large matrix.
 pub const MATRIX_OBSERVATIONS: usize = 4_096;
 
-/// Minimum size of a nearest-neighbour chain on a GPU that has the matrix; the CPU takes smaller
-/// chains over.
+/// Minimum size of a nearest-neighbour chain on a GPU that has the matrix. The CPU takes over
+/// smaller chains.
 ///
 /// - Counts: clusters that are left when the chain begins.
 /// - Run: not measured in the tree (linkage.R).
-/// - If wrong: too low, the steps of the chain, each of which waits for the one before, take longer
-///   than on the CPU; too high, a large matrix is copied to the CPU.
+/// - If wrong: if it is too low, the steps of the chain take longer than on the CPU, because each
+///   waits for the step before. If it is too high, a large matrix is copied to the CPU.
 pub const CHAIN_CLUSTERS: usize = 2_048;

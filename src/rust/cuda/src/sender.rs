@@ -1,4 +1,4 @@
-//! Copies values from the host to a CUDA device, in the device's format.
+//! Copies values from the host to a CUDA device, in the format of the device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
-/// Number of pinned buffers: while one is copied, the host fills another.
+/// Number of pinned buffers. While one buffer is copied, the host fills another.
 const BUFFERS: usize = 2;
 
-/// Number of values that a thread copies at a time: small enough to share the work evenly.
+/// Number of values that a thread copies at a time. It is small enough to share the work evenly.
 const COPY_LEN: usize = 1 << 13;
 
-/// Bounds on the number of values that the host prepares for a device at a time: 2 to 8 MB. If
-/// larger, making the buffers takes longer, 0.4 ms per MB; if smaller, threads wait for each other
-/// more often.
+/// Smallest and largest number of values that the host prepares for a device at a time: 2 to 8 MB.
+/// If they are larger, allocating the buffers takes longer, 0.4 ms per MB. If they are smaller,
+/// threads wait for each other more often.
 const SENT: [usize; 2] = [1 << 18, 1 << 20];
 
-/// Number of times that the host prepares values, within these bounds.
+/// Number of parts in which the host prepares all values, within the bounds of [`SENT`].
 const TIMES: usize = 64;
 
-/// Copies values to the device while the host prepares the next ones.
+/// Copies values to the device while the host prepares the next values.
 pub struct Sender<T> {
     device: Arc<Device>,
     buffers: Vec<(Arc<CudaStream>, PinnedHostSlice<T>)>,
@@ -51,7 +51,7 @@ impl<T: OnDevice> Sender<T> {
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self> {
         let buffer = |_| {
             let stream = device.context.new_stream()?;
-            // SAFETY: it is written before it is copied.
+            // SAFETY: the buffer is written before it is copied.
             let here = unsafe { device.context.alloc_pinned::<T>(len)? };
             Ok((stream, here))
         };
@@ -85,9 +85,9 @@ impl<T: OnDevice> Sender<T> {
         self.send_made(to, places, 1, copy, cpu, monitor)
     }
 
-    /// Copies values to some elements of `to`. `make` writes the values of a part, given the place
-    /// of its first value among all of them, a multiple of `unit`. It is called on the CPU's
-    /// threads.
+    /// Copies values to the elements `places` of `to`. The CPU's threads call `make`, which writes
+    /// the values of a part. Its argument is the index of the part's first value among all values,
+    /// a multiple of `unit`.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -111,7 +111,7 @@ impl<T: OnDevice> Sender<T> {
             let (stream, here) = &mut self.buffers[self.next];
             self.next = (self.next + 1) % BUFFERS;
             let send = || -> DriverResult<()> {
-                // The buffer's last values must have arrived.
+                // The buffer's previous values must have arrived.
                 stream.synchronize()?;
                 let here = &mut here.as_mut_slice()?[..some.len()];
                 cpu.install(|| {
@@ -138,7 +138,7 @@ impl<T: OnDevice> Sender<T> {
 }
 
 impl<T> Drop for Sender<T> {
-    /// Buffers must outlive the copies from them.
+    /// Waits for the copies from the buffers.
     fn drop(&mut self) {
         for (stream, _) in &self.buffers {
             // A device that failed has nothing in progress.

@@ -1,4 +1,4 @@
-//! How a device stores dissimilarities.
+//! The number types in which a device stores dissimilarities.
 
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 use gmhclust_core::linkage::condensed::Stored;

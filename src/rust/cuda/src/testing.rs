@@ -1,8 +1,8 @@
 //! Loses GPUs on purpose, for the tests of this crate and of the crates above it.
 //!
-//! A kernel that traps destroys its context, as a kernel that fails does, and the contexts of this
-//! process on other devices. A process may not get another context, so each case runs in a new
-//! process.
+//! A kernel that traps destroys its context, as a kernel that fails does. It also destroys the
+//! contexts of this process on other devices. A process may not get another context, so each case
+//! runs in a new process.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,14 +16,15 @@ use gmhclust_core::Monitor;
 
 use crate::device::Device;
 
-/// Environment variable of a process that runs a case: the number of the case.
+/// The environment variable with the number of the case that a process runs.
 const CASE: &str = "GMHCLUST_TEST_CASE";
 
-/// Seconds after which such a process counts as hanging: far more than it needs on a busy machine.
+/// Seconds after which a process that runs a case counts as hanging. A case takes far less time,
+/// even on a busy machine.
 const MOST_SECONDS: u64 = 600;
 
-/// Exit status of a process whose case passed. A test program that finds no test of a name ends
-/// with 0.
+/// Exit status of a process whose case passed. It differs from 0, the status of a test program that
+/// finds no test of the name.
 const PASSED: i32 = 4;
 
 /// Exit status of a process whose work ended before the device was lost.
@@ -96,15 +97,15 @@ pub enum Loss {
 /// The losses that every kind of work is tested with.
 pub const LOSSES: [Loss; 3] = [Loss::Before, Loss::During(0), Loss::During(20)];
 
-/// The result of work that reports its progress to `monitor` and during which this process loses a
-/// device.
+/// Does some work, during which this process loses a device. The work reports its progress to
+/// `monitor`. Returns the result of the work.
 pub fn lose<T>(device: usize, loss: Loss, monitor: &Monitor, work: impl FnOnce() -> T) -> T {
     let trap = Trap::new(device);
     interrupt(loss, monitor, || trap.spring(), work)
 }
 
-/// The result of work that `event` interrupts at the time of the loss, or at the end of the work if
-/// that comes first.
+/// Does some work, and calls `event` at the time of the loss, or at the end of the work if the end
+/// comes first. Returns the result of the work.
 fn interrupt<T>(
     loss: Loss,
     monitor: &Monitor,

@@ -1,6 +1,6 @@
-//! Chooses the device that a job runs on, and falls back to the CPU if the device fails.
+//! Chooses the device for some work, and falls back to the CPU if the device fails.
 //!
-//! [`Engine::new`] chooses the device, by the user's `backend` and the [planner](Planner).
+//! [`Engine::new`] chooses the device by the user's `backend` and the [planner](Planner).
 //! [`Engine::run`] runs the work on the device. If the device fails under `backend = "auto"`, it
 //! runs the work on the CPU.
 
@@ -29,7 +29,7 @@ impl<D> AnyDevice for D where
 {
 }
 
-/// The user's choice.
+/// The user's choice of a device.
 #[derive(Debug, Clone)]
 pub struct Choice {
     /// `"auto"`, `"cpu"` or `"cuda"`.
@@ -40,21 +40,21 @@ pub struct Choice {
     pub devices: Option<Vec<usize>>,
 }
 
-/// A device, and possibly a second one to fall back to.
+/// A device, and possibly a second device to fall back to.
 pub struct Engine {
     first: Arc<dyn AnyDevice>,
     second: Option<Arc<dyn AnyDevice>>,
-    /// Whether the first device has failed, so that the second is used.
+    /// Whether the first device has failed, so that the engine uses the second device.
     first_failed: AtomicBool,
 }
 
 impl Engine {
-    /// Opens the device that the user asked for. `"auto"` chooses a GPU if there is one and the
-    /// work is large enough, with the CPU to fall back to; otherwise the CPU.
+    /// Opens the device that the user asked for. `"auto"` chooses a GPU if there is a usable GPU
+    /// and the work is large enough, with the CPU to fall back to. Otherwise it chooses the CPU.
     ///
     /// # Errors
-    /// `Error::Device` for `"cuda"` if no device can be used, `Error::Input` for an unknown
-    /// `backend` and for the input errors of [`Cuda::new`].
+    /// `Error::Device` for `"cuda"` if no device can be used. `Error::Input` for an unknown
+    /// `backend`, and for the input errors of [`Cuda::new`].
     pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
         let planner = Planner::new(choice.threads);
         let cpu = || Cpu::new(choice.threads).map(Arc::new);
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// An engine with one device, and none to fall back to.
+    /// An engine with one device, and no device to fall back to.
     pub fn on(first: Arc<dyn AnyDevice>) -> Self {
         Self {
             first,
@@ -97,8 +97,8 @@ impl Engine {
         }
     }
 
-    /// This engine with a second device, to fall back to if the first fails or has too little
-    /// memory.
+    /// This engine with a second device, to fall back to if the first device fails or has too
+    /// little memory.
     pub fn or(self, second: Arc<dyn AnyDevice>) -> Self {
         Self {
             second: Some(second),
@@ -123,10 +123,10 @@ impl Engine {
         }
     }
 
-    /// Does some work on the first device, or on the second if the first has failed before. If the
-    /// first device fails now, calls `work` again with the second; `work` has to keep its finished
-    /// parts itself. Warns through `monitor` if the device failed, but not if it had too little
-    /// memory.
+    /// Does some work on the first device, or on the second device if the first has failed before.
+    /// If the first device fails now, calls `work` again with the second device. `work` has to keep
+    /// its finished parts itself. Warns through `monitor` if the device failed, but not if it had
+    /// too little memory.
     ///
     /// # Errors
     /// The errors of `work`.

@@ -1,9 +1,9 @@
-//! The engine: chooses the device of a job by the user's `backend` and the size of the work, and
-//! falls back to the CPU if a device fails.
+//! The engine: chooses the device for some work by the user's `backend` and the size of the work,
+//! and falls back to the CPU if a device fails.
 //!
-//! A caller describes the size of the work ([`Workload`]), opens an [`Engine`] by the user's
-//! [`Choice`], and has the engine run the work ([`Engine::run`]). All of these steps run on a new
-//! thread, a [`Worker`], after the memory was checked ([`memory`]).
+//! A caller first checks the memory ([`memory`]), and then starts a new thread ([`Worker`]). On
+//! this thread, it describes the size of the work ([`Workload`]), opens an [`Engine`] by the user's
+//! [`Choice`], and has the engine run the work ([`Engine::run`]).
 
 mod engine;
 pub mod memory;

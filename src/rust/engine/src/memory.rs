@@ -4,11 +4,11 @@ use gmhclust_core::memory::{self, account};
 use gmhclust_core::Result;
 
 /// Begins a call that is going to take `bytes` bytes, including its result and the copies of its
-/// data. `what` names the memory, as in "the distances need". If there is too little memory, calls
-/// `free`, in which the caller frees unused memory, and checks again.
+/// data. `what` starts the error message, as in "the distances need". If there is too little
+/// memory, calls `free`, in which the caller frees unused memory, and checks again.
 ///
 /// # Errors
-/// `Error::Memory` if there is too little memory even then.
+/// `Error::Memory` if there is too little memory even after `free`.
 pub fn plan(what: &str, bytes: f64, free: impl FnOnce()) -> Result<()> {
     account::begin();
     ask(what, bytes, free)

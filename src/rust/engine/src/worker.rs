@@ -1,5 +1,5 @@
-//! Runs work on a new thread; the calling thread waits for it, reads its progress and can cancel
-//! it.
+//! Runs work on a new thread. The calling thread waits for the work, reads its progress and can
+//! cancel it.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use gmhclust_core::{memory, Error, Monitor, Result};
 /// Time from the start of the work to the first check of the memory limits.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 
-/// Bytes that a thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
+/// Bytes that a thread needs: 2 MiB, Rust's default for its stack, and 256 KiB for the system.
 const THREAD_BYTES: f64 = (9 << 18) as f64;
 
 /// The error of some work.
@@ -82,7 +82,7 @@ pub struct Worker<V> {
 
 impl<V: Send + 'static> Worker<V> {
     /// Starts `work` on a new thread, which holds `reserve` until the work has ended. If no thread
-    /// can be started, the worker holds that error.
+    /// can be started, the worker holds the error.
     pub fn start(
         reserve: impl Send + 'static,
         work: impl FnOnce(&Monitor) -> Result<V> + Send + 'static,
@@ -125,8 +125,8 @@ impl<V: Send + 'static> Worker<V> {
 impl<V> Worker<V> {
     /// Blocks until the work has ended, but at most for `timeout`. Returns whether it has ended.
     ///
-    /// Meanwhile checks the memory limits, and calls `stop`, which must stop all work, if one of
-    /// them is near. This check is needed since small allocations are not checked, and since other
+    /// Meanwhile checks the memory limits, and calls `stop` if a limit is near. `stop` must stop
+    /// all work. This check is needed because small allocations are not checked, and because other
     /// processes take memory, too.
     pub fn wait(&self, timeout: Duration, stop: impl Fn()) -> bool {
         let until = Instant::now() + timeout;
@@ -164,10 +164,10 @@ impl<V> Worker<V> {
         &self.shared.monitor
     }
 
-    /// The value of the work; waits for it if it still runs. It can be taken once.
+    /// Waits for the end of the work, and returns its value. The value can be taken once.
     ///
     /// # Errors
-    /// The errors of the work, and `"internal"` if it panicked or its value was taken before.
+    /// The errors of the work, and `"internal"` if the work panicked or its value was taken before.
     pub fn take(&mut self) -> std::result::Result<V, Failure> {
         self.join();
         let phase = std::mem::replace(&mut *self.shared.phase(), Phase::Taken);

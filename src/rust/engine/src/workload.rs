@@ -1,4 +1,4 @@
-//! The size of a job, by which the engine chooses a device.
+//! The size of some work, by which the engine chooses a device.
 
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::Start;
@@ -7,7 +7,7 @@ use gmhclust_core::linkage::points;
 use gmhclust_core::mahalanobis::{AprioriPartition, Distance, ProblemSizes};
 use gmhclust_core::metric::Metric;
 
-/// The size of a job, for the choice of a device.
+/// The size of some work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Workload {
     Agglomeration {
@@ -15,10 +15,10 @@ pub enum Workload {
         columns: usize,
         distance: Distance,
     },
-    /// Pairs of observations to compare, in this number of columns.
+    /// Comparisons of pairs of observations with this number of columns.
     Pairs { count: usize, columns: usize },
-    /// Linkage of observations with a matrix: of their distances in this number of columns, or of
-    /// given dissimilarities (`None`).
+    /// Linkage with a matrix of dissimilarities. They are distances of observations with this
+    /// number of columns, or given dissimilarities (`None`).
     Linkage {
         linkage: Linkage,
         observations: usize,
@@ -27,8 +27,8 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Mahalanobis-average clustering of `n` observations in this many columns, within and above
-    /// apriori clusters if given.
+    /// Mahalanobis-average clustering of `n` observations with this number of columns, within and
+    /// above apriori clusters if given.
     pub fn clustering(
         n: usize,
         columns: usize,
@@ -55,8 +55,8 @@ impl Workload {
         }
     }
 
-    /// Several Mahalanobis-average clusterings, one of each draw of this many leaves; `are_single`
-    /// says whether a leaf is one observation.
+    /// Several Mahalanobis-average clusterings, one for each draw. `leaves` has the number of
+    /// leaves of each draw. `are_single` says whether each leaf is one observation.
     pub fn draws(
         leaves: impl Iterator<Item = usize> + Clone,
         columns: usize,
@@ -75,7 +75,7 @@ impl Workload {
         }
     }
 
-    /// The distances of pairs of observations with this many columns.
+    /// The distances of pairs of observations with this number of columns.
     pub fn distances(pairs: &Pairs, columns: usize) -> Self {
         Self::Pairs {
             count: pairs.count(),
@@ -127,7 +127,7 @@ impl Workload {
         }
     }
 
-    /// k-means clustering with at most this many iterations.
+    /// k-means clustering of `n` observations with at most this number of iterations.
     pub fn kmeans(n: usize, start: &Start, iterations: usize, columns: usize) -> Self {
         Self::Pairs {
             count: (n * start.centers()).saturating_mul(iterations),
@@ -135,7 +135,7 @@ impl Workload {
         }
     }
 
-    /// Whether several GPUs can share the work. If not, only one is opened.
+    /// Whether several GPUs can share the work. If not, the engine opens only one GPU.
     pub fn is_divisible(&self) -> bool {
         match self {
             Self::Agglomeration { sizes, .. } => sizes.apriori_clusters > 0,

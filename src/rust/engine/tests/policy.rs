@@ -1,5 +1,5 @@
-//! Tests that the policy is in one table: no other source of the engine or of the devices compares
-//! a size with a figure of its own.
+//! Tests that the policy is in one table. No other source of the engine or of the devices may
+//! compare a size with a figure of its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, BinOp, Expr, Item, Lit, Meta};
 
-/// The table, and the folders of the sources that read it, from the folder of the workspace.
+/// The file of the table, relative to the folder of the workspace.
 const TABLE: &str = "cuda/src/policy.rs";
+/// The folders of the sources that read the table, relative to the folder of the workspace.
 const FOLDERS: [&str; 2] = ["engine/src", "cuda/src"];
 
-/// Figures beside the table with which sources compare, by file. They are limits of a kernel or a
-/// driver, sizes of buffers, or settings within one way of using a GPU; none decides which way is
-/// faster.
+/// Figures outside the table with which sources compare, by file. They are limits of a kernel or a
+/// driver, sizes of buffers, or settings within one way of using a GPU. No such figure decides
+/// which way is faster.
 const NO_POLICY: [(&str, &[&str]); 14] = [
-    // What a kernel, a driver or an index can do.
+    // Limits of kernels, of the driver and of indices.
     (
         "engine/src/planner.rs",
         &["MOST_TREE_CLUSTERS", "MOST_TREE_COLUMNS"],
@@ -46,7 +47,8 @@ const NO_POLICY: [(&str, &[&str]); 14] = [
     ("cuda/src/neighbours/references.rs", &["LOCKED_FROM"]),
 ];
 
-/// The same for the launches of the tree kernels: limits of the kernels, and sizes of launches.
+/// As [`NO_POLICY`], for the launches of the tree kernels: limits of the kernels, and sizes of
+/// launches.
 const OF_TREES: (&str, &[&str]) = (
     "cuda/src/tree/launch.rs",
     &[
@@ -89,8 +91,8 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Collects the figures with which a source compares: literals above 2, and constants that are not
-/// named as `policy::…`.
+/// Collects the figures with which a source compares: literals above 2, and constants without the
+/// prefix `policy::`.
 #[derive(Default)]
 struct Figures {
     found: BTreeSet<String>,
@@ -145,7 +147,7 @@ impl<'ast> Visit<'ast> for Figures {
             Item::Fn(item) => &item.attrs,
             Item::Impl(item) => &item.attrs,
             Item::Mod(item) => &item.attrs,
-            // The compiler checks these.
+            // The compiler checks comparisons of constants.
             Item::Const(item) if item.ident == "_" => return,
             _ => &Vec::new(),
         };
@@ -211,7 +213,7 @@ fn sizes_are_compared_with_figures_of_the_table_only() {
     );
 }
 
-/// The name of a source, from the folder of the workspace.
+/// The name of a source, relative to the folder of the workspace.
 fn name_of(source: &Path) -> String {
     let folder = path("").canonicalize().unwrap();
     let source = source.canonicalize().unwrap();

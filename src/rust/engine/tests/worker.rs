@@ -1,4 +1,4 @@
-//! Tests of work on a thread: its value, its errors, and its end.
+//! Tests of a worker: its value, its errors, and its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use gmhclust_core::{Error, Monitor};
 use gmhclust_engine::Worker;
 
-/// Longer than any test takes.
+/// A time longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
 
 fn nothing_to_stop() {}
@@ -59,7 +59,7 @@ fn errors_and_panics_are_failures_and_a_panic_is_a_bug() {
     assert_eq!(never_started.take().unwrap_err().kind, "memory");
 }
 
-/// Work that ends only when it is asked to stop, and then says so.
+/// Work that ends only when the monitor says stop, and then reports its end.
 fn endless(stopped: &Arc<AtomicBool>) -> Worker<()> {
     let stopped = Arc::clone(stopped);
     Worker::start((), move |monitor| loop {

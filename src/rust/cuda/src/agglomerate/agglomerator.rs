@@ -1,4 +1,4 @@
-//! Merges each problem in its chosen way, on several GPUs and the CPU.
+//! Merges each problem in the way that [`ways`] chooses, on several GPUs and the CPU.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::device::Device;
 use crate::handover::Handover;
 use crate::{blocks, policy, tree};
 
-/// The devices that agglomerate, and the sizes below which the CPU takes over.
+/// The devices that make merges, and the sizes below which the CPU takes over.
 pub struct Agglomerator<'a> {
     pub devices: &'a [Arc<Device>],
     pub cpu: &'a Cpu,
@@ -28,7 +28,7 @@ pub struct Agglomerator<'a> {
 }
 
 impl Agglomerator<'_> {
-    /// The merges that make one cluster of each problem's clusters, in order.
+    /// The merges of each problem, in their order, until the problem is one cluster.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
@@ -74,7 +74,7 @@ impl Agglomerator<'_> {
         )
     }
 
-    /// The way of each problem.
+    /// Chooses the way of each problem.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
@@ -93,8 +93,8 @@ impl Agglomerator<'_> {
         Ok(ways(problems, &fit?, fewest, threads, has_tree))
     }
 
-    /// The number of clusters of each problem in `numbers`, in the order of their turns; 0 for a
-    /// problem that no GPU merges as a tree.
+    /// The number of clusters of each problem in `numbers`, in decreasing order of size, which is
+    /// the order of their turns. The entry is 0 for a problem that no GPU merges as a tree.
     fn tree_sizes(&self, problems: &[Problem<'_>], numbers: &[usize], ways: &[Way]) -> Vec<usize> {
         let size = |&number: &usize| {
             let problem = &problems[number];
@@ -109,9 +109,9 @@ impl Agglomerator<'_> {
         sizes.into_iter().map(|(_, tree)| tree).collect()
     }
 
-    /// The merges of a problem as a tree on one of the devices, or on the CPU if it has none there,
-    /// or if it is not alone and other problems have the memory. `sizes` is the result of
-    /// [`Self::tree_sizes`].
+    /// Makes the merges of a problem as a tree on one of the devices. Makes them on the CPU if no
+    /// device can make a tree of the problem, or if other problems use the device's memory, which
+    /// is possible unless the problem `is_alone`. `sizes` is the result of [`Self::tree_sizes`].
     fn merges_of_tree(
         &self,
         turn: Turn<'_, '_>,
@@ -145,9 +145,9 @@ impl Agglomerator<'_> {
         })
     }
 
-    /// Whether a device makes all merges of a problem, by all its blocks together. It does not with
-    /// full distances between clusters that overlap: a device's tree would search among all of them
-    /// again and again.
+    /// Whether a device makes all merges of a problem, by all its blocks together. A device does
+    /// not make the merges of overlapping clusters with full distances: each search for nearest
+    /// clusters would compare most clusters.
     fn has_tree(&self, problem: &Problem) -> bool {
         let (at, clusters) = (self.handover, problem.clusters());
         let enough = match problem.options.distance {

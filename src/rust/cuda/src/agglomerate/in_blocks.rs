@@ -1,4 +1,4 @@
-//! Problems in the thread blocks of several GPUs.
+//! Merges problems in the thread blocks of several GPUs.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub struct InBlocks<'a> {
 }
 
 impl<'a> InBlocks<'a> {
-    /// Divides the problems so that every device has about the same work, and begins with them. The
-    /// threads of `cpu` copy their observations.
+    /// Divides the problems so that every device has about the same work, and begins the first
+    /// launch of each device. The threads of `cpu` copy the observations.
     ///
     /// # Errors
     /// As [`BlockProblems::begin`].
@@ -43,7 +43,7 @@ impl<'a> InBlocks<'a> {
         })
     }
 
-    /// The merges of each problem, made on all devices at the same time.
+    /// The merges of each problem. All devices work at the same time.
     ///
     /// # Errors
     /// As [`BlockProblems::merges`].
@@ -62,7 +62,8 @@ impl<'a> InBlocks<'a> {
     }
 }
 
-/// The indices of the problems of each device: sorted by size and assigned round-robin.
+/// The indices of the problems of each device. Problems are assigned round-robin, in decreasing
+/// order of size.
 fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..problems.len()).collect();
     order.sort_by_key(|&index| Reverse(problems[index].clusters()));

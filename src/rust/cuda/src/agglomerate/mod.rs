@@ -1,11 +1,11 @@
-//! Agglomeration on GPUs and the CPU. Each problem is merged in one of three ways, chosen by the
-//! figures of the [`policy`](crate::policy):
+//! Agglomeration on GPUs and the CPU. There are three ways to merge a problem. The figures of the
+//! [`policy`](crate::policy) choose among them:
 //!
-//! - Many small problems are merged in thread blocks, one problem in each block (`blocks`).
+//! - Thread blocks merge many small problems, each block one problem at a time (`blocks`).
 //!   Meanwhile the CPU's threads merge the problems that would take a block too long.
 //! - All blocks of a GPU together make the merges of a large problem (`tree`). Several large
-//!   problems share the blocks, so that they are merged at the same time.
-//! - Other problems are merged by the algorithm of the core, on the CPU.
+//!   problems share the blocks, and are merged at the same time.
+//! - The algorithm of the core merges all other problems on the CPU.
 
 mod agglomerator;
 mod in_blocks;

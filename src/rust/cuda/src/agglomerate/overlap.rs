@@ -5,13 +5,15 @@ use gmhclust_core::matrix::RowSlices;
 
 use crate::policy;
 
-/// Clusters that are looked at, and members of each: evenly spaced ones, or all.
+/// Largest number of clusters that are compared. If there are more, these are evenly spaced.
 const CLUSTERS: usize = 64;
+/// Largest number of members of a cluster from which its moments are estimated. If there are more,
+/// these are evenly spaced.
 const MEMBERS: usize = 256;
 
 /// Whether most pairs of clusters overlap so much that lower bounds on full Mahalanobis distances
-/// rule out hardly any: random groups of the same cells, for example, such as samples. Then the
-/// distances are almost the same for all pairs.
+/// rule out hardly any pair. An example is random groups of the same cells, such as samples: all
+/// pairs have almost the same distance.
 pub fn overlap(problem: &Problem) -> bool {
     let (p, count) = (problem.x.ncols(), problem.clusters());
     if problem.members.len() < policy::OVERLAP_MEMBERS * count {
@@ -43,12 +45,12 @@ pub fn overlap(problem: &Problem) -> bool {
     2 * near > pairs
 }
 
-/// At most `most` of the numbers below `count`.
+/// At most `most` evenly spaced numbers below `count`.
 fn evenly_spaced(count: usize, most: usize) -> impl Iterator<Item = usize> {
     (0..count).step_by(count.div_ceil(most))
 }
 
-/// The mean and the variance of each column over some members of a cluster.
+/// The mean and the variance of each column over at most [`MEMBERS`] members of a cluster.
 fn moments(problem: &Problem, slot: usize) -> Vec<[f64; 2]> {
     let members = &problem.members[problem.starts[slot]..problem.starts[slot + 1]];
     let looked_at = || evenly_spaced(members.len(), MEMBERS).map(|at| members[at] as usize);
@@ -69,8 +71,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether 100 clusters of `size` members each overlap, of which each is `apart` standard
-    /// deviations from the one before.
+    /// Whether 100 clusters of `size` members each overlap. In each column, each cluster is `apart`
+    /// standard deviations from the cluster before.
     fn overlap_at(size: usize, apart: f64) -> bool {
         let (n, p) = (100 * size, 3);
         let mut random = Random(5);

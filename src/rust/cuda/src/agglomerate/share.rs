@@ -1,12 +1,12 @@
 //! Divides a GPU's blocks among several trees that are made at the same time.
 
-/// The share of its GPU's blocks for a tree, from 0 to 1: its share of the work of all trees that
-/// are made at the same time. A small tree is hardly slower with few blocks, so several trees take
-/// less time together than one after the other.
+/// The share of a GPU's blocks that a tree gets, from 0 to 1. It equals the tree's share of the
+/// work of all trees that the GPU makes at the same time. A small tree is hardly slower with few
+/// blocks, so several trees take less time together than one after the other.
 ///
 /// `sizes` has the number of clusters of each problem in the order of their turns, the largest
 /// first, and 0 for a problem that no GPU merges as a tree. The problem at `rank` goes to GPU
-/// `rank` modulo `devices`; `threads` threads start the problems. The work of a tree is assumed to
+/// `rank` modulo `devices`. `threads` threads start the problems. The work of a tree is assumed to
 /// be the square of its size.
 pub fn share_of_blocks(sizes: &[usize], rank: usize, devices: usize, threads: usize) -> f64 {
     let work = |&size: &usize| (size as f64).powi(2);

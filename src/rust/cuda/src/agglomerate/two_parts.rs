@@ -1,22 +1,22 @@
-//! Merges two parts of some problems at the same time.
+//! Merges two sets of problems at the same time.
 
 use gmhclust_core::error::Result;
 use gmhclust_core::tasks::join;
 use gmhclust_core::Merge;
 
-/// Some problems, by their numbers, and a function that returns the merges of each, in the same
-/// order.
+/// The numbers of some problems, and a function that returns the merges of each of them, in the
+/// same order.
 pub struct Part<'a, F> {
     pub numbers: &'a [usize],
     pub merges: F,
 }
 
 /// The merges of the problems of both parts, in the order of their numbers. The calling thread
-/// merges the second part, another thread the first.
+/// merges the second part, and another thread merges the first.
 ///
 /// # Errors
-/// The error of the first part; if there is none, the error of the second part. Both parts have
-/// ended.
+/// The error of the first part, or else the error of the second part. Both parts have ended when
+/// this function returns.
 pub fn merges_of_two_parts<F, S>(first: Part<'_, F>, second: Part<'_, S>) -> Result<Vec<Vec<Merge>>>
 where
     F: FnOnce() -> Result<Vec<Vec<Merge>>> + Send,
@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// Merges that can be told apart by their height.
+    /// Merges with these heights, one for each problem.
     fn merges(heights: &[f64]) -> Vec<Vec<Merge>> {
         let merge = |&height: &f64| {
             vec![Merge {

@@ -17,10 +17,12 @@ pub enum Way {
     Gpu,
 }
 
-/// The way of each problem. If at least `fewest` problems `fit` into a block, thread blocks merge
-/// them, except for some of the largest; if `fewest` is 0, without exception. Of these largest
-/// problems, all blocks of a GPU together merge the large ones that a GPU merges as a tree
-/// (`has_tree`); meanwhile `threads` CPU threads merge the others.
+/// Chooses the way of each problem.
+///
+/// If at least `fewest` problems `fit` into a block, thread blocks merge them, except for some of
+/// the largest. If `fewest` is 0, there are no exceptions. All blocks of a GPU together merge the
+/// excepted problems that are large enough and that a GPU merges as a tree (`has_tree`). Meanwhile
+/// `threads` CPU threads merge the other excepted problems.
 pub fn ways(
     problems: &[Problem<'_>],
     fit: &[bool],
@@ -59,11 +61,13 @@ pub fn ways(
     ways
 }
 
-/// The number of problems at the front of `sizes`, which are in decreasing order, that thread
-/// blocks should not merge. All blocks of a GPU together then merge those that have a tree
-/// (`has_tree`), before or after the blocks; meanwhile `threads` CPU threads merge the others. The
-/// time of a problem on a CPU thread is assumed to be the square of its size; `costs` has the other
-/// times.
+/// The number of problems at the front of `sizes` that thread blocks should not merge. `sizes` is
+/// in decreasing order.
+///
+/// All blocks of a GPU together merge the problems at the front that have a tree (`has_tree`),
+/// before or after the blocks merge the rest. Meanwhile `threads` CPU threads merge the other
+/// problems at the front. The time of a problem on a CPU thread is assumed to be the square of its
+/// size; `costs` has the other times.
 fn front_to_leave(
     sizes: &[usize],
     has_tree: impl Fn(usize) -> bool,
@@ -73,7 +77,7 @@ fn front_to_leave(
     let square = |size: usize| (size * size) as f64;
     let mut in_blocks: f64 = sizes.iter().map(|&size| square(size)).sum();
     let (mut in_trees, mut on_cpu, mut longest) = (0.0, 0.0, 0.0f64);
-    // The time if the problem at each place is the first one in a block, or if none is.
+    // The shortest time, and the number of problems at the front for which it is reached.
     let mut shortest = (f64::INFINITY, 0);
     for front in 0..=sizes.len() {
         let size = sizes.get(front).copied().unwrap_or(0);
@@ -111,7 +115,7 @@ mod tests {
         let front = |sizes: &[usize], has_tree: bool, threads| {
             front_to_leave(sizes, |size| has_tree && size > 500, threads, &costs)
         };
-        // A larger number of equal problems takes blocks no longer.
+        // Blocks are not slower with a larger number of equal problems.
         assert_eq!(front(&[100; 50], false, 8), 0);
         // A much larger problem takes less time on a core.
         let mut sizes = [10; 50];
@@ -148,7 +152,7 @@ mod tests {
         let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
         let mut fit = [true; 9];
         fit[1] = false;
-        // The numbers of the problems in blocks, and of the problems on the CPU.
+        // The numbers of the problems in blocks, and the numbers of the problems on the CPU.
         let divided = |fit: &[bool], fewest, has_tree| {
             let ways = ways(&problems, fit, fewest, 4, |_| has_tree);
             let that_go = |way| -> Vec<usize> { (0..9).filter(|&i| ways[i] == way).collect() };

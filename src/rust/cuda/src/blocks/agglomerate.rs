@@ -1,4 +1,4 @@
-//! Agglomerates small problems, each in one thread block.
+//! Agglomerates small problems on one device, each problem in one thread block.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::launch::Launch;
 use crate::device::Device;
 use crate::policy;
 
-/// Share of the free device memory that a launch may use. If too high, allocations fail; if too
-/// low, there are more launches.
+/// Share of the free device memory that a launch may use. If it is too high, allocations fail. If
+/// it is too low, there are more launches.
 const MEMORY_SHARE: f64 = 0.9;
 
 /// Whether a block can merge this problem.
@@ -26,9 +26,9 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.x.ncols() <= MOST_DIMENSIONS
 }
 
-/// Whether a problem has so many equal observations that a block would spend most of its time on
-/// them: when one of a set of equal observations is merged, all others of the set search for
-/// another partner. The CPU merges equal observations without a search.
+/// Whether a block would spend most of its time on equal observations. When a block merges one
+/// observation of a set of equal observations, all others of the set search for another partner.
+/// The CPU merges equal observations without a search.
 ///
 /// # Errors
 /// As [`Distinct::new`].
@@ -43,23 +43,23 @@ pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
     Ok(searches > problem.clusters())
 }
 
-/// Problems that fit ([`fits`]) and have the same options, on a device.
+/// Problems with the same options that a device merges. Each problem [`fits`] into a block.
 pub struct BlockProblems<'a> {
     device: Arc<Device>,
-    /// The problems in decreasing order of size, so that no large one is left for the end.
+    /// The problems in decreasing order of size, so that no large problem is left for the end.
     problems: Vec<&'a Problem<'a>>,
     cpu: &'a Cpu,
-    /// The launch for the first problems, which has begun.
+    /// The launch for the first problems. It has begun.
     first: Option<Launch<'a>>,
 }
 
 impl<'a> BlockProblems<'a> {
-    /// Begins with as many problems as fit in the device's memory; the threads of `cpu` copy their
-    /// observations. The largest problems come first.
+    /// Begins the first launch, for as many of the first problems as fit in the device's memory.
+    /// The largest problems must come first. The threads of `cpu` copy the observations.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
-    /// memory for even one problem, `Error::Device` if it fails.
+    /// memory for even one problem, `Error::Device` if the device fails.
     pub fn begin(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
@@ -76,7 +76,8 @@ impl<'a> BlockProblems<'a> {
         Ok(new)
     }
 
-    /// Begins a launch for problems from index `first` on; `None` if no problems are left.
+    /// Begins a launch for the problems from index `first` on. Returns `None` if no problems are
+    /// left.
     fn launch(&self, first: usize, monitor: &Monitor) -> Result<Option<Launch<'a>>> {
         let rest = &self.problems[first..];
         if rest.is_empty() {
@@ -87,7 +88,7 @@ impl<'a> BlockProblems<'a> {
         Launch::begin(&self.device, problems, self.cpu, monitor).map(Some)
     }
 
-    /// The merges of each problem.
+    /// Makes all further launches. Returns the merges of each problem.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -102,7 +103,7 @@ impl<'a> BlockProblems<'a> {
     }
 }
 
-/// Number of the first problems that fit in the device's memory at a time.
+/// Number of problems from the first one on that fit in the device's memory at the same time.
 fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>]) -> Result<usize> {
     let free = device.free_memory()?;
     let bytes = bytes_per_observation(problems[0].x.ncols());

@@ -1,18 +1,25 @@
-//! The arrays that the kernel of agglomerate.cu works in, and its arguments.
+//! The arguments and the arrays of the kernel of agglomerate.cu.
 
 use gmhclust_core::mahalanobis::packed::packed_len;
 
 use crate::arguments::{arguments, named_values};
 
-// As in agglomerate_launch.cuh.
+// agglomerate_launch.cuh and mahalanobis.cuh define the same constants; a test compares them.
+
+/// Threads of a block.
 pub const THREADS: u32 = 128;
+/// Moments of a cluster: see enum Moment.
 const MOMENTS: usize = 4;
+/// Scalars of a shape: see enum ShapeScalar.
 pub const SHAPE_SCALARS: usize = 4;
+/// Columns of a band of a whitening factor: see [`place_in_bands`].
 pub const BAND: usize = 4;
+/// Largest number of dimensions of a problem.
 pub const MOST_DIMENSIONS: usize = 64;
 
-/// Most dimensions that a kernel has in registers. Kernels may read so many coordinates from the
-/// start of an observation on, so there is room for them behind the last one.
+/// Largest number of dimensions that a kernel keeps in registers. A kernel may read this number of
+/// coordinates from the start of any observation on, so the array of observations has room for them
+/// behind the last observation.
 pub const MOST_IN_REGISTERS: usize = 32;
 
 arguments! {
@@ -31,7 +38,7 @@ arguments! {
         pub birth: u32,
     }
 
-    /// As in agglomerate_launch.cuh; the pointers are addresses on the device.
+    /// As in agglomerate_launch.cuh. The pointers are device addresses.
     pub struct Arrays {
         pub threshold: f64,
         pub subthreshold: u32,
@@ -55,7 +62,7 @@ arguments! {
 }
 
 named_values! {
-    /// The arrays of doubles that a block works in, in struct Arrays.
+    /// The arrays of doubles in struct Arrays.
     pub struct Doubles {
         means,
         scatters,
@@ -68,7 +75,7 @@ named_values! {
 }
 
 named_values! {
-    /// The arrays of words that a block works in, in struct Arrays.
+    /// The arrays of words in struct Arrays.
     pub struct Words {
         slots,
         sizes,
@@ -101,13 +108,13 @@ pub const WORDS: Words<usize> = Words {
     next_member_slots: 1,
 };
 
-/// Number of partners of a cluster.
+/// Number of partners of a cluster: the nearest older clusters.
 pub const PARTNERS: usize = 2;
 
-/// Number of words for the slots of a merge, the lower and the higher one.
+/// Number of words for the slots of a merge, the lower and the higher slot.
 const SLOTS_OF_MERGE: usize = 2;
 
-/// The lengths of the arrays of doubles, per observation; there are at most half as many shapes as
+/// The lengths of the arrays of doubles, per observation. There are at most half as many shapes as
 /// observations.
 pub fn doubles(p: usize) -> Doubles<usize> {
     let by_shape = |length: usize| length.div_ceil(2);
@@ -139,7 +146,7 @@ pub fn to_bands(packed: &[f64], p: usize) -> Vec<f64> {
     bands
 }
 
-/// The index of an element of a lower triangle stored in bands: see shape.cuh.
+/// The index of element (i, j) of a lower triangle with p rows, stored in bands: see shape.cuh.
 pub fn place_in_bands(p: usize, i: usize, j: usize) -> usize {
     let (bands, band) = (p.div_ceil(BAND), j / BAND);
     let start = BAND * BAND * (band * bands - (band * band - band) / 2);
@@ -153,8 +160,8 @@ pub fn bytes_per_observation(p: usize) -> usize {
     8 * doubles + 4 * words + PARTNERS * size_of::<Partner>()
 }
 
-/// Bytes of shared memory of a block in `p` dimensions, for a kernel with `registers` of them in
-/// registers.
+/// Bytes of shared memory of a block in `p` dimensions, for a kernel that keeps `registers`
+/// dimensions in registers.
 pub fn shared_bytes(p: usize, registers: usize) -> usize {
     let mean = p.max(registers);
     8 * (banded_len(p) + 2 * p + mean + 2 * p * (THREADS / 32) as usize)

@@ -1,4 +1,4 @@
-//! Compares the arithmetic of agglomerate.cu with the CPU's code bit for bit, without a GPU:
+//! Compares the arithmetic of agglomerate.cu with the Rust code bit for bit. No GPU is needed:
 //! kernels/host compiles the kernel for the CPU.
 
 use std::cell::Cell;
@@ -26,8 +26,8 @@ use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::testing::{draw, observations, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge};
 
-/// Numbers of dimensions in the tests: below and above a band and a warp, and the largest that a
-/// block takes.
+/// Numbers of dimensions in the tests: below and above the length of a band and of a warp, and the
+/// largest number that a block takes.
 const DIMENSIONS: [usize; 6] = [1, 2, 3, 14, 33, 64];
 
 /// A function of host/agglomerate.cpp.
@@ -43,7 +43,7 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
 
 fn host_geometric_mean(values: &[f64]) -> f64 {
     type Function = unsafe extern "C" fn(*const f64, u32) -> f64;
-    // SAFETY: declared so, with the length of `values`.
+    // SAFETY: the function has this type, with the length of `values`.
     unsafe { function::<Function>("host_geometric_mean")(values.as_ptr(), values.len() as u32) }
 }
 
@@ -51,7 +51,7 @@ fn host_geometric_mean(values: &[f64]) -> f64 {
 fn host_quanta(stretch: f64, diagonal: f64, log2_terms: u32) -> [f64; 3] {
     type Function = unsafe extern "C" fn(f64, f64, u32, *mut f64);
     let mut out = [0.0; 3];
-    // SAFETY: declared so; it writes three numbers.
+    // SAFETY: the function has this type; it writes three numbers.
     unsafe {
         function::<Function>("host_quanta")(stretch, diagonal, log2_terms, out.as_mut_ptr());
     }
@@ -63,7 +63,7 @@ fn host_exact_sum(terms: &[f64], quanta: &Quanta) -> [f64; 3] {
     type Function = unsafe extern "C" fn(*const f64, u32, f64, f64, *mut f64);
     let mut out = [0.0; 3];
     let (count, Quanta { high, low }) = (terms.len() as u32, *quanta);
-    // SAFETY: declared so, with the length of `terms`; it writes three numbers.
+    // SAFETY: the function has this type, with the length of `terms`; it writes three numbers.
     unsafe {
         function::<Function>("host_exact_sum")(terms.as_ptr(), count, high, low, out.as_mut_ptr());
     }
@@ -74,7 +74,7 @@ fn host_exact_sum(terms: &[f64], quanta: &Quanta) -> [f64; 3] {
 fn host_bands(p: usize, packed: &[f64]) -> Vec<f64> {
     type Function = unsafe extern "C" fn(u32, *const f64, *mut f64) -> u32;
     let mut banded = vec![f64::NAN; banded_len(p)];
-    // SAFETY: declared so; `packed` has the elements of p rows.
+    // SAFETY: the function has this type; `packed` has the elements of p rows.
     let length = unsafe {
         function::<Function>("host_bands")(p as u32, packed.as_ptr(), banded.as_mut_ptr())
     };
@@ -89,7 +89,8 @@ fn host_to_cluster(registers: u32, x: &[f64], mean: &[f64], bands: Option<&[f64]
         unsafe extern "C" fn(u32, *const f64, *const f64, u32, *const f64, *mut f64) -> f64;
     let bands = bands.map_or(std::ptr::null(), <[f64]>::as_ptr);
     let (p, mut square) = (x.len() as u32, 0.0);
-    // SAFETY: declared so; x and mean have p elements, and the bands the elements of p rows.
+    // SAFETY: the function has this type; x and mean have p elements, and the bands the elements of
+    // p rows.
     let distance = unsafe {
         let to_cluster = function::<Function>("host_to_cluster");
         to_cluster(registers, x.as_ptr(), mean.as_ptr(), p, bands, &mut square)
@@ -97,7 +98,7 @@ fn host_to_cluster(registers: u32, x: &[f64], mean: &[f64], bands: Option<&[f64]
     (distance, square)
 }
 
-/// The kernel's arguments for these options and dimensions, with null addresses of all arrays.
+/// The kernel's arguments for these options and `p` dimensions. All addresses are null.
 fn no_arrays(options: &Options, p: usize) -> Arrays {
     Arrays {
         threshold: options.threshold,
@@ -145,7 +146,7 @@ fn random(seed: usize) -> Random {
 fn the_rule_for_shapes_is_that_of_the_cpu() {
     type IsFullSize = unsafe extern "C" fn(f64, u32) -> bool;
     type MayHaveShape = unsafe extern "C" fn(f64, u32, bool, u32) -> bool;
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let (is_full_size, may_have_shape) = unsafe {
         (
             function::<IsFullSize>("host_is_full_size"),
@@ -244,7 +245,7 @@ fn distances_to_clusters_have_the_bits_of_the_cpu() {
     let mut random = random(3);
     for case in 0..1_200 {
         let p = DIMENSIONS[case % DIMENSIONS.len()];
-        // Input whose sums overflow is rejected earlier.
+        // No value is so large that sums overflow: such input is rejected earlier.
         let mut value = |scale: f64| match case / DIMENSIONS.len() % 4 {
             0 => random.normal() * scale,
             1 => random.normal().round(),
@@ -279,7 +280,7 @@ fn distances_to_clusters_have_the_bits_of_the_cpu() {
 #[test]
 fn the_distance_of_two_clusters_has_the_bits_of_the_cpu() {
     type Function = unsafe extern "C" fn(f64, f64) -> f64;
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let average = unsafe { function::<Function>("host_average") };
     let mut random = random(4);
     for _ in 0..1_000 {
@@ -303,7 +304,7 @@ fn means_and_scatters_of_unions_have_the_bits_of_the_cpu() {
         *mut f64,
         *mut f64,
     );
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let merge = unsafe { function::<Function>("host_merge") };
     let mut random = random(5);
     for case in 0..600 {
@@ -381,8 +382,8 @@ fn draw_scatter(random: &mut Random, p: usize, members: usize) -> Vec<f64> {
     scatter
 }
 
-/// The whitening factor that a block makes, packed, and the scalars of the shape; `None` for the
-/// identity.
+/// The whitening factor that a block makes, packed, or `None` for the identity, and the scalars of
+/// the shape.
 fn host_whitening(
     rule: &ShapeRule,
     normalize: bool,
@@ -404,7 +405,7 @@ fn host_whitening(
     arrays.doubles.scatters = scatter.as_ptr() as u64;
     arrays.doubles.factors = banded.as_mut_ptr() as u64;
     arrays.doubles.shape_scalars = scalars.as_mut_ptr() as u64;
-    // SAFETY: declared so; the shape has number 0, and its arrays have room for it.
+    // SAFETY: the function has this type; the shape has number 0, and its arrays have room for it.
     let has_factor = unsafe {
         function::<Function>("host_reshape")(&arrays, task, rule.all_full_size, members as u32)
     };
@@ -421,7 +422,8 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
     let mut factors = 0;
     for case in 0..1_200 {
         let p = DIMENSIONS[case % DIMENSIONS.len()];
-        // Full-size, just at the threshold, just below it, and with fewer members than dimensions.
+        // Clusters that are full-size, just at the threshold, just below it, or with fewer members
+        // than dimensions.
         let members = [p, p + 1, 2 * p + 3, 3, 2][random.below(5)].max(2);
         let at = members as f64;
         let threshold = [at, at + 1.0, at.next_above(), 2.5 * at, 1.0][random.below(5)];
@@ -463,13 +465,13 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
         let [high, low, rounding, smallest] = scalars;
         assert!(same(high, quanta.high) && same(low, quanta.low), "{case}");
         assert!(same(rounding, quanta.rounding()), "{case}");
-        // The bound; for the identity it is 1.
+        // The lower bound on stretches is 1 for the identity.
         assert!(expected.is_some() || smallest == 1.0, "{smallest}: {case}");
     }
     assert!(factors > 150, "only {factors} cases have a factor");
 }
 
-/// The merges of problems as the kernel makes them.
+/// The merges of problems by the kernel.
 fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<Vec<Merge>> {
     type Function = unsafe extern "C" fn(*const Arrays, u32, bool, u32, bool);
     let options = problems[0].options;
@@ -477,7 +479,7 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     let tasks = tasks(problems);
     let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
     let mut x = vec![0.0; observations * p + MOST_IN_REGISTERS];
-    // In two parts, as a sender may ask for them.
+    // Copies in two parts, as a sender may do.
     let (first, others) = x[..observations * p].split_at_mut(observations / 3 * p);
     copy_observations(problems, &tasks, 0, first);
     copy_observations(problems, &tasks, observations / 3, others);
@@ -508,7 +510,8 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     (arrays.next_task, arrays.failed_tasks, arrays.merged) = (counter, counter + 4, counter + 8);
     let seen = watch.as_mut_ptr() as u64;
     (arrays.progress, arrays.stop) = (seen, seen + 4);
-    // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
+    // SAFETY: the function has this type; all arrays have the lengths that a launch on a device
+    // gives them.
     unsafe {
         function::<Function>("host_agglomerate")(
             &arrays,
@@ -575,7 +578,8 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
 
 #[test]
 fn a_block_merges_many_observations_like_the_cpu() {
-    // Enough for several chunks of positions, and for clusters that a block sums over together.
+    // Enough observations for several chunks of positions, and for clusters whose members all
+    // threads of a block sum over together.
     let (n, p) = (300, 3);
     let cpu = Cpu::new(1).unwrap();
     let mut random = random(9);

@@ -1,4 +1,4 @@
-//! One launch of the kernel of agglomerate.cu.
+//! A launch of the kernel of agglomerate.cu, and its device memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,12 @@ use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 use crate::sender::Sender;
 
-/// Time between two polls of the device's progress: short compared with a launch, long compared
-/// with a poll.
+/// Time between two polls of the device's progress. It is short compared with a launch, and long
+/// compared with a poll.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// The number of dimensions that a kernel for `p` dimensions has in registers; 0 for none.
+/// The number of dimensions that the kernel for `p` dimensions keeps in registers. It is at least
+/// `p`, or 0 for a kernel that keeps no dimensions in registers.
 fn in_registers(p: usize) -> usize {
     match p {
         0..=16 => 16,
@@ -36,7 +37,7 @@ fn in_registers(p: usize) -> usize {
     }
 }
 
-/// The module for this number of dimensions in registers.
+/// The module that keeps this number of dimensions in registers.
 fn module(registers: usize, distance: Distance) -> &'static Kernels {
     match (registers, distance) {
         (16, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_16,
@@ -62,7 +63,8 @@ struct Memory {
     higher: CudaSlice<u32>,
     /// Three counters: the next task, the failed tasks and the merges done.
     counters: CudaSlice<u32>,
-    /// Two words in host memory: the number of merges done, and whether to stop.
+    /// Two words in host memory: the number of merges done, written by the device, and whether to
+    /// stop, written by the host.
     watch: MappedWords,
 }
 
@@ -132,11 +134,11 @@ impl Memory {
     }
 }
 
-/// A launch that has begun, and the device memory that it works in.
+/// A launch that has begun, and its device memory.
 pub struct Launch<'a> {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
-    /// They have the same options and number of dimensions.
+    /// All have the same options and number of dimensions.
     problems: Vec<&'a Problem<'a>>,
     tasks: Vec<Task>,
     memory: Memory,
@@ -161,7 +163,7 @@ impl<'a> Launch<'a> {
         let allocate = || {
             let stream = device.context.new_stream()?;
             let memory = Memory::new(&device.context, &stream, problems.len(), observations, p)?;
-            // The copies are on other streams.
+            // Copies on other streams must not begin before the allocations of this stream.
             stream.synchronize()?;
             Ok((stream, memory))
         };
@@ -181,7 +183,7 @@ impl<'a> Launch<'a> {
         Ok(launch)
     }
 
-    /// Waits for the end of the kernel; returns the merges of each problem.
+    /// Waits for the end of the kernel. Returns the merges of each problem.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Device` when the device fails.
@@ -196,8 +198,8 @@ impl<'a> Launch<'a> {
         self.device.error("clustering apriori clusters", error)
     }
 
-    /// Sends the observations. No memory of the host may be freed between the kernel's start and
-    /// its end: that would wait for the kernel.
+    /// Sends the observations to the device. This function frees its host memory before the kernel
+    /// starts, because freeing it later would wait for the end of the kernel.
     fn send(&mut self, observations: usize, cpu: &Cpu, monitor: &Monitor) -> Result<()> {
         let p = self.problems[0].x.ncols();
         let mut sender = Sender::of_many(&self.device, observations * p)?;
@@ -216,7 +218,7 @@ impl<'a> Launch<'a> {
         let shared = shared_bytes(p, registers);
         let (stream, memory) = (&self.stream, &mut self.memory);
         stream.memcpy_htod(&self.tasks, &mut memory.tasks)?;
-        // The kernel may read beyond the last observation.
+        // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation.
         let mut behind = memory.x.slice_mut(observations * p..);
         stream.memset_zeros(&mut behind)?;
         let arrays = memory.arrays(stream, &self.problems)?;
@@ -228,16 +230,16 @@ impl<'a> Launch<'a> {
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: shared as u32,
         };
-        // SAFETY: the argument is as declared in agglomerate.cu, and all it names lives in `self`,
-        // which waits for the kernel before it is dropped.
+        // SAFETY: the argument is as declared in agglomerate.cu, and all memory that it points to
+        // lives in `self`, which waits for the kernel before it is dropped.
         unsafe {
             stream.launch_builder(&kernel).arg(&arrays).launch(config)?;
         }
         Ok(())
     }
 
-    /// Waits for the end of the kernel. Meanwhile reports progress to the monitor, and an interrupt
-    /// to the device.
+    /// Waits for the end of the kernel. Meanwhile reports progress to the monitor, and tells the
+    /// device when the monitor says stop.
     fn watch(&mut self, monitor: &Monitor) -> DriverResult<()> {
         let sizes = || self.problems.iter().map(|problem| problem.clusters());
         let work: u64 = sizes().map(agglomerate::work).sum();
@@ -306,7 +308,7 @@ impl<'a> Launch<'a> {
 }
 
 impl Drop for Launch<'_> {
-    /// The kernel works in this memory: it must have ended.
+    /// Stops the kernel and waits for its end, since it works in this memory.
     fn drop(&mut self) {
         // SAFETY: an aligned word, alive as long as `self`; the device reads it, hence volatile.
         unsafe { self.memory.watch.as_ptr().add(1).write_volatile(1) };

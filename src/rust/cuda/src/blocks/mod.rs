@@ -1,4 +1,4 @@
-//! Merges small problems on a CUDA device, each in one thread block; the kernel is in
+//! Merges small problems on a CUDA device, each in one thread block. The kernel is in
 //! kernels/agglomerate.cu.
 
 mod agglomerate;

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::arrays::Task;
 
-/// The tasks of problems whose observations follow one another.
+/// The tasks of some problems. The observations of each problem follow those of the problem before.
 pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
     let mut first = 0;
     let firsts: Vec<u64> = problems
@@ -29,7 +29,7 @@ pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
         .collect()
 }
 
-/// Writes observations to `rows`, from the given one on, counted over all problems.
+/// Fills `rows` with observations, from observation `first` of all problems on.
 pub fn copy_observations(
     problems: &[&Problem<'_>],
     tasks: &[Task],

@@ -1,4 +1,4 @@
-//! Compares the arithmetic of dissimilarities.cu with the CPU's code bit for bit, without a GPU:
+//! Compares the arithmetic of dissimilarities.cu with the Rust code bit for bit. No GPU is needed:
 //! kernels/host compiles the kernels for the CPU.
 
 use std::sync::OnceLock;
@@ -31,7 +31,7 @@ fn updates_have_the_bits_of_the_cpu() {
     type Function = unsafe extern "C" fn(u32, *const Step, f64, f64, f64) -> f64;
     let mut random = Random::of(17);
     for precision in [StoredPrecision::Double, StoredPrecision::Single] {
-        // SAFETY: declared so.
+        // SAFETY: the function has this type.
         let update = unsafe { function::<Function>(precision, "host_update") };
         for linkage in Linkage::ALL
             .into_iter()

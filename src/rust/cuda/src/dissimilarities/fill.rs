@@ -20,8 +20,8 @@ use crate::stored::OnDevice;
 /// Largest number of dissimilarities that are copied to the device at a time.
 const SENT: usize = 1 << 20;
 
-/// Number of distances that the host computes at a time, if the device cannot. The number is small
-/// in tests, so that small data take several pieces.
+/// Number of distances that the host computes at a time, if the device cannot compute them. It is
+/// small in tests, so that small data take several pieces.
 const COMPUTED: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
 /// Whether the kernels have this linkage.
@@ -61,7 +61,7 @@ pub fn dissimilarities<'a>(
     })
 }
 
-/// The dissimilarities, stored as `T`.
+/// Allocates and fills the matrix of dissimilarities, stored as `T`.
 fn filled<T: OnDevice>(
     device: &Arc<Device>,
     origin: Origin,

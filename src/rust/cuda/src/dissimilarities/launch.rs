@@ -16,7 +16,7 @@ pub const WARP: u32 = 32;
 /// Number of threads of a block that searches for nearest clusters: the largest block.
 pub const SEARCH_THREADS: u32 = 1024;
 
-/// No slot. As in base.cuh.
+/// Number of a slot that does not exist. As in base.cuh.
 pub const NONE: u32 = u32::MAX;
 
 arguments! {
@@ -102,7 +102,7 @@ impl DissimilarityKernels {
     }
 }
 
-/// A launch of `count` blocks, but at least one, of [`THREADS`] threads.
+/// The launch configuration with `count` blocks, but at least one, of [`THREADS`] threads.
 pub fn blocks(count: usize) -> LaunchConfig {
     LaunchConfig {
         grid_dim: (count.max(1) as u32, 1, 1),
@@ -111,7 +111,8 @@ pub fn blocks(count: usize) -> LaunchConfig {
     }
 }
 
-/// A launch with one warp for each of `count` clusters, to search for its nearest clusters.
+/// The launch configuration of a search for the nearest clusters of `count` clusters, with a warp
+/// for each cluster.
 pub fn search_config(count: usize) -> LaunchConfig {
     LaunchConfig {
         grid_dim: ((count as u32).div_ceil(SEARCH_THREADS / WARP), 1, 1),

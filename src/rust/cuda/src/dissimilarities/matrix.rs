@@ -26,8 +26,8 @@ use crate::device::{Device, DriverResult};
 use crate::distances::{pieces, CudaPoints};
 use crate::stored::OnDevice;
 
-/// Number of entries below which one thread looks up their positions faster than several. Only the
-/// time depends on it.
+/// Number of entries below which one thread computes their positions faster than several threads.
+/// Only the time depends on it.
 const PARALLEL_ENTRIES: usize = 1 << 12;
 
 /// The dissimilarities of all clusters on a device, stored as `T`.
@@ -35,14 +35,14 @@ pub struct CudaDissimilarities<T> {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     kernels: DissimilarityKernels,
-    /// The dissimilarities; the dissimilarities of active clusters come first.
+    /// The dissimilarities. Those of active clusters come first.
     values: CudaSlice<T>,
     /// A buffer for dissimilarities that are being computed or moved.
     buffer: CudaSlice<f64>,
     clusters: usize,
     /// Whether dissimilarities are the squares of the stored values.
     squared: bool,
-    /// The CPU makes chains of fewer clusters.
+    /// The CPU makes chains of fewer clusters than this number.
     chain_clusters: usize,
 }
 
@@ -56,7 +56,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         let kernels = DissimilarityKernels::new(device, T::KERNELS)?;
         let make = || -> DriverResult<_> {
             let stream = device.context.new_stream()?;
-            // SAFETY: both are written before they are read.
+            // SAFETY: both arrays are written before they are read.
             let (values, buffer) = unsafe {
                 (
                     stream.alloc::<T>(pairs(n))?,
@@ -86,7 +86,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         self.chain_clusters = clusters;
     }
 
-    /// The stored values.
+    /// The stored values of all dissimilarities.
     pub fn values_mut(&mut self) -> &mut CudaSlice<T> {
         &mut self.values
     }
@@ -152,8 +152,8 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(())
     }
 
-    /// The nearest clusters of each `wanted` cluster, and the position of the first dissimilarity
-    /// in their rows that a linkage cannot use, if any.
+    /// Searches for the nearest clusters of each `wanted` cluster. Also returns the position of the
+    /// first dissimilarity in their rows that a linkage cannot use, if any.
     fn search(&self, wanted: &[u32]) -> DriverResult<(NearestClusters, Option<usize>)> {
         let each = NearestClusters::of_each(self.clusters);
         if wanted.is_empty() {
@@ -202,7 +202,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok((NearestClusters::new(neighbours.collect(), each), unusable))
     }
 
-    /// The error about the dissimilarity at this position.
+    /// Returns the error about the dissimilarity at this position.
     fn refuse(&self, position: usize) -> Result<()> {
         let n = self.clusters;
         let after = |&slot: &usize| row_start(n, slot) > position;
@@ -249,7 +249,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(())
     }
 
-    /// Launches a batch of steps, which have no slot in common.
+    /// Launches a batch of steps. No two steps of a batch have a slot in common.
     fn merge(
         &self,
         buffers: &ContractionBuffers,
@@ -285,7 +285,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(())
     }
 
-    /// Launches the move of some rows of the `live` clusters to their places at the front.
+    /// Launches the copies that move some rows of the `live` clusters to the front of the array.
     fn gather(
         &mut self,
         buffers: &ContractionBuffers,
@@ -304,8 +304,8 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             first: rows.start as u32,
         };
         let range = row_start(live, rows.start)..row_start(live, rows.end);
-        // SAFETY: as in `merge`; the buffer has room for the rows, whose stored type may be half as
-        // large.
+        // SAFETY: as in `merge`; the buffer has room for the rows, because the stored type is at
+        // most as large as `f64`.
         unsafe {
             stream
                 .launch_builder(&self.kernels.gather)
@@ -323,13 +323,13 @@ struct ContractionBuffers {
     steps: CudaSlice<Step>,
     sizes: CudaSlice<f64>,
     live: CudaSlice<u32>,
-    /// By slot, the last step in which its cluster took part.
+    /// For each slot, the last step in which its cluster took part.
     step_of: CudaSlice<u32>,
 }
 
 impl ContractionBuffers {
-    /// Copies a contraction and its plan to the device. Their vectors must outlive the copies,
-    /// which end with the stream's next synchronization.
+    /// Copies a contraction and its plan to the device. Both must live until the stream's next
+    /// synchronization, which ends the transfer.
     fn new(
         stream: &Arc<CudaStream>,
         clusters: usize,

@@ -1,8 +1,8 @@
 //! Linkage by reciprocal nearest neighbours, with the dissimilarities of all clusters on a CUDA
-//! device; the kernels are in kernels/dissimilarities.cu.
+//! device. The kernels are in kernels/dissimilarities.cu.
 //!
-//! One array holds the dissimilarities. Merges change it in place; then the dissimilarities of the
-//! active clusters move to its front.
+//! One array holds the dissimilarities. Merges change the array in place. Then the dissimilarities
+//! of the active clusters move to its front.
 
 #[cfg(test)]
 mod decisions;

@@ -21,7 +21,7 @@ impl Plan {
         let mut batches = Vec::new();
         let mut steps = Vec::with_capacity(contraction.fusions.len());
         let mut first = 0;
-        // By slot, the last step in which its cluster took part.
+        // For each slot, the last step in which its cluster took part.
         let mut last = vec![NONE; n];
         let mut is_gone = vec![false; n];
         for (at, fusion) in contraction.fusions.iter().enumerate() {

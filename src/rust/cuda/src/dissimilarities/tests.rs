@@ -1,4 +1,5 @@
-//! Compares a model of the device's plan with the CPU, and tests the device's chain.
+//! Runs a plan by a sequential version of the kernels and compares the results with the CPU's, and
+//! tests the device's chain.
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::testing::Random;
 use gmhclust_core::Cpu;
 
-/// A sequential model of the kernels, with a square matrix stored as `T`.
+/// A sequential version of the kernels, with a square matrix stored as `T`.
 struct Model<T> {
     values: Vec<Vec<T>>,
     squared: bool,
@@ -162,7 +163,7 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
         };
         let mut cpu = CpuDissimilarities::<T>::given(&given, n, squared);
         let mut sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
-        // The second time, no value is squared any more.
+        // Values are squares only the first time.
         for time in 0..2 {
             let fusions = fuse(&mut random, &sizes);
             let contraction = Contraction {

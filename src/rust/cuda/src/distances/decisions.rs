@@ -1,5 +1,5 @@
-//! Compares the distances of distances.cu with the CPU's bit for bit, without a GPU: kernels/host
-//! compiles the kernel for the CPU.
+//! Compares the distances of distances.cu with those of the Rust code bit for bit. No GPU is
+//! needed: kernels/host compiles the kernel for the CPU.
 
 use std::sync::OnceLock;
 
@@ -20,8 +20,8 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
     unsafe { host::function(library, name) }
 }
 
-/// Each metric with the number of its form in host/distances.cpp, without and with missing values,
-/// and the form's parameter.
+/// Each metric, the numbers of its forms in host/distances.cpp without and with missing values, and
+/// the form's parameter.
 fn forms() -> Vec<(Metric, u32, Option<u32>, u32)> {
     let canberra = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
     let canberra =
@@ -41,7 +41,7 @@ fn forms() -> Vec<(Metric, u32, Option<u32>, u32)> {
 #[test]
 fn every_form_has_the_bits_of_the_cpu() {
     type Function = unsafe extern "C" fn(u32, *const f64, *const f64, u32, u32) -> f64;
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let distance = unsafe { function::<Function>("host_distance") };
     let monitor = Monitor::default();
     let mut random = Random::of(14);
@@ -80,7 +80,7 @@ fn every_form_has_the_bits_of_the_cpu() {
 #[test]
 fn canberra_s_own_division_rounds_as_the_processor_s() {
     type Function = unsafe extern "C" fn(f64, f64, i32) -> f64;
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let quotient = unsafe { function::<Function>("host_quotient") };
     let mut random = Random::of(15);
     // Magnitudes from 2^-500 to 2^500, for which no intermediate result overflows or underflows.
@@ -108,7 +108,7 @@ fn canberra_s_own_division_rounds_as_the_processor_s() {
 #[test]
 fn tiles_hold_all_pairs_and_only_those() {
     type Function = unsafe extern "C" fn(*const Piece, u32, u32);
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let euclidean = unsafe { function::<Function>("host_euclidean") };
     let mut random = Random::of(16);
     for (points, columns, rows) in [

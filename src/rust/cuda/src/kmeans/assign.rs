@@ -17,22 +17,22 @@ use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::monitor::Monitor;
 
-/// Number of blocks of the kernel `decide` per multiprocessor: as many as fit there.
+/// Number of blocks of the kernel `decide` per multiprocessor, as many as are active at a time.
 const DECIDING_BLOCKS: usize = 2;
 
-/// Before the first comparison in half precision, observations are compared with one center in this
-/// number, but at least `FIRST_CENTERS`. If larger, the nearest of these is far, and many centers
-/// are candidates; if smaller, these comparisons take long.
+/// 1 in this number of centers are compared with all observations before the first comparison in
+/// half precision. If it is larger, the nearest of these centers is far, and many centers are
+/// candidates. If it is smaller, the comparisons take long.
 const FIRST_SHARE: u32 = 8;
+/// Smallest number of centers for the comparison of [`FIRST_SHARE`].
 const FIRST_CENTERS: u32 = 64;
 
-/// How devices compare observations with all centers before they do so in double precision, and
-/// when with few centers.
+/// How devices compare observations with centers before they compare in double precision.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison<'a> {
-    /// For bounds.
+    /// The frame of the bounds in single and half precision.
     pub frame: &'a Frame,
-    /// Whether they compare in half precision first, where they can.
+    /// Whether devices with tensor cores compare in half precision first.
     pub in_halves: bool,
     pub near: NearPolicy,
 }
@@ -44,12 +44,12 @@ pub struct Assigner {
     decide: CudaFunction,
     decide_few: CudaFunction,
     blocks_to_decide: usize,
-    /// Sizes and constants, without addresses.
+    /// The kernels' argument with all sizes and constants. All addresses are 0.
     sizes: Lloyd,
     memory: AssignmentMemory,
-    /// The comparisons with near centers, while they pay.
+    /// The comparisons with near centers, as long as they save time.
     near: Option<NearSearch>,
-    /// The comparisons in half precision, while they pay.
+    /// The comparisons in half precision, as long as they save time.
     candidates: Option<CandidateSearch>,
     /// Whether all observations have a cluster.
     is_assigned: bool,
@@ -57,10 +57,10 @@ pub struct Assigner {
 
 /// Device memory: see `Lloyd` in kmeans_launch.cuh.
 struct AssignmentMemory {
-    /// By observation, also of those that other devices assign: the number of its cluster, or
-    /// [`NONE`].
+    /// The number of the cluster of each observation, or [`NONE`]. Includes the observations that
+    /// other devices assign.
     cluster: CudaSlice<u32>,
-    /// Whether an assignment has changed, and the number of open observations.
+    /// Two words: whether an assignment has changed, and the number of open observations.
     flags: CudaSlice<u32>,
     open: CudaSlice<u32>,
     single_observations: CudaSlice<f32>,
@@ -84,7 +84,7 @@ impl AssignmentMemory {
             flags: stream.alloc_zeros(2)?,
             // SAFETY: as above.
             open: unsafe { stream.alloc::<u32>(rows)? },
-            // The last tile may have fewer rows.
+            // Kernels read whole tiles, and the last tile may have fewer rows.
             single_observations: stream.alloc_zeros(rows * p)?,
             errors: singles(rows)?,
             single_centers: singles(centers * p)?,
@@ -92,14 +92,14 @@ impl AssignmentMemory {
             norms: singles(centers)?,
             origin: stream.clone_htod(&frame.origin)?,
         };
-        // The host's copies must outlive the copying.
+        // The copies in host memory must live until they have been transferred.
         stream.synchronize()?;
         Ok(memory)
     }
 }
 
 impl Assigner {
-    /// For the observations in `assigned`, and these centers.
+    /// An assigner of the observations in `assigned` to these centers.
     pub fn new(
         observations: &DeviceObservations,
         comparison: Comparison,
@@ -151,12 +151,12 @@ impl Assigner {
         self.near.is_some()
     }
 
-    /// Has all observations in these clusters before the first assignment.
+    /// Sets the clusters of all observations before the first assignment.
     pub fn start_at(&mut self, clusters: CudaSlice<u32>) {
         self.memory.cluster = clusters;
     }
 
-    /// By observation, the number of its cluster.
+    /// The number of the cluster of each observation.
     pub fn cluster(&self) -> &CudaSlice<u32> {
         &self.memory.cluster
     }
@@ -197,9 +197,9 @@ impl Assigner {
         Ok(())
     }
 
-    /// Assigns the observations to these centers; returns whether any assignment has changed, or
-    /// is the first one. `sorted` are the observations by their clusters before, if they are
-    /// sorted.
+    /// Assigns the observations to these centers. Returns whether any assignment has changed. The
+    /// first assignment counts as a change. `sorted` has the observations sorted by their present
+    /// clusters, if they are sorted.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -228,7 +228,7 @@ impl Assigner {
     }
 
     /// Compares the observations with the centers near their own, in double precision. Returns
-    /// `false` if there are too many of them, or if too many observations stay open.
+    /// `false` if there are too many near centers, or if too many observations stay open.
     fn assign_to_near(
         &mut self,
         observations: &DeviceObservations,
@@ -248,8 +248,8 @@ impl Assigner {
         self.decide_open(observations, lloyd)
     }
 
-    /// Compares the observations with the centers in half precision. Returns `false` if too many
-    /// observations stay open for comparing them in double precision at once.
+    /// Compares the observations with the centers in half precision, and open observations in
+    /// double precision. Returns `false` if too many observations stay open.
     fn assign_by_candidates(
         &mut self,
         observations: &DeviceObservations,
@@ -260,7 +260,7 @@ impl Assigner {
             return Ok(false);
         }
         if !self.is_assigned {
-            // The nearest of some centers gives a first threshold.
+            // The distance to the nearest of some centers gives a first threshold.
             let some = (lloyd.clusters / FIRST_SHARE).max(FIRST_CENTERS);
             if some >= lloyd.clusters {
                 return Ok(false);
@@ -279,7 +279,8 @@ impl Assigner {
             search.assign(observations, lloyd, monitor)?;
         }
         let decided = self.decide_open(observations, lloyd)?;
-        // In the first iteration, the reason may be that the first centers are far.
+        // In the first iteration, the observations may be open because the first thresholds are
+        // high.
         if !decided && self.is_assigned {
             self.candidates = None;
         }
@@ -287,7 +288,7 @@ impl Assigner {
     }
 
     /// Compares the open observations with all centers in double precision. Returns `false` if
-    /// there are too many of them.
+    /// there are too many open observations.
     fn decide_open(&self, observations: &DeviceObservations, lloyd: &Lloyd) -> Result<bool> {
         let mut open = [0];
         observations.fetch(&self.memory.flags.slice(1..2), &mut open)?;
@@ -307,8 +308,8 @@ impl Assigner {
         Ok(true)
     }
 
-    /// Compares the observations with the centers in single precision, and those that are open then
-    /// in double precision.
+    /// Compares the observations with the centers in single precision, and open observations in
+    /// double precision.
     fn assign_by_screen(
         &mut self,
         observations: &DeviceObservations,

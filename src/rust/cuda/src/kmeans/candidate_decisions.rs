@@ -1,5 +1,5 @@
-//! As decisions.rs, for the comparisons in half precision. The sums that `collect` of products.cu
-//! makes on tensor cores are made here.
+//! As decisions.rs, for the comparisons in half precision. This file computes the sums that
+//! `collect` of products.cu computes on tensor cores.
 
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::matrix::RowSlices;
@@ -16,7 +16,7 @@ use super::lloyd::Lloyd;
 /// The position of the allowance among the scalars of sweep.cuh.
 const ALLOWANCE: usize = 3;
 
-/// Memory of kernels for the comparisons of all observations with these centers.
+/// The memory of the kernels that compare all observations with these centers.
 struct Comparison<'a> {
     x: &'a Observations,
     centers: &'a Array2<f64>,
@@ -45,8 +45,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Assigns the observations, given their clusters before; returns whether one has changed, and
-    /// how many were open.
+    /// Assigns the observations, given their present clusters. Returns whether an assignment has
+    /// changed, and the number of open observations.
     fn assign(&mut self, cluster: &mut [u32]) -> (bool, usize) {
         type WithBlocks = unsafe extern "C" fn(*const Lloyd, *const Candidates, u32);
         type WithCandidates = unsafe extern "C" fn(*const Lloyd, *const Candidates);
@@ -75,7 +75,8 @@ impl<'a> Comparison<'a> {
             rows: n as u32,
             ..self.candidates
         };
-        // SAFETY: declared so; all arrays have the sizes that a launch on a device gives them.
+        // SAFETY: the function has this type; all arrays have the sizes that a launch on a device
+        // gives them.
         unsafe {
             let blocks = self.observations.len().div_ceil(THREADS) as u32;
             let name = "host_convert_observations_to_halves";
@@ -97,7 +98,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What `collect` does.
+    /// Does the work of `collect`.
     fn collect(&mut self, cluster: &[u32]) {
         let (width, step) = (self.candidates.width as usize, self.candidates.step());
         let coordinates = |halves: &[u16]| -> Vec<f32> {
@@ -136,7 +137,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The nearest center of each observation, of several the one with the smallest number.
+/// The nearest center of each observation. Of several nearest centers, the one with the smallest
+/// number counts.
 fn nearest(x: &Observations, centers: &Array2<f64>) -> Vec<u32> {
     let square = |i: usize, c: usize| {
         let pairs = x.row_slice(i).iter().zip(centers.row(c));
@@ -175,7 +177,8 @@ fn observations_go_to_the_nearest_center_from_any_other() {
                 room > 2 || open > 0 || k <= 3 || n < 50,
                 "{case}: none is open"
             );
-            // From the nearest ones, nothing changes, and of ordinary data few are candidates.
+            // The observations are at their nearest centers now, so nothing changes. Ordinary data
+            // have few candidates.
             let (changed, open) = comparison.assign(&mut cluster);
             assert!(!changed && cluster == expected, "{case}, again");
             if matches!(data, Data::Plain | Data::Mixture) && p > 1 {

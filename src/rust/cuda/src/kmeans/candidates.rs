@@ -1,8 +1,8 @@
 //! Compares a device's observations with the centers in half precision, on tensor cores.
 //!
-//! An observation with its distance to its own center has a threshold, below which the sums of
-//! products for few other centers are; only these are compared in double precision. The thresholds
-//! are derived in `Frame::share_of_halves`.
+//! The distance of an observation from its own center gives a threshold on sums of products. A
+//! center is a candidate if its sum is below the threshold. Few are, and only candidates are
+//! compared in double precision. `Frame::share_of_halves` derives the thresholds.
 
 use std::sync::Arc;
 
@@ -21,13 +21,14 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::monitor::Monitor;
 
-/// Largest number of observations of a batch. If larger, the candidates take more memory; if
-/// smaller, multiprocessors are idle at the ends.
+/// Largest number of observations of a batch. If it is larger, the candidates take more memory. If
+/// it is smaller, multiprocessors are idle at the end of each batch.
 const BATCH: usize = 1 << 18;
 
-/// Number of candidates of an observation that there is room for. In the first iteration, which
-/// knows only the nearest of some centers, 1 in 5,000 observations of cells has more; in the second
-/// one, 1 in 1,000 has more than 16. If larger, they take more memory.
+/// Largest number of candidates of an observation. If it is larger, candidates take more memory.
+///
+/// In the first iteration, which knows only the nearest of some centers, 1 in 5,000 observations of
+/// cells has more candidates. In the second iteration, 1 in 1,000 observations has more than 16.
 const ROOM: usize = 64;
 
 arguments! {
@@ -49,7 +50,7 @@ arguments! {
 }
 
 impl Candidates {
-    /// Sizes and the constants of bounds; all addresses are 0.
+    /// The kernels' argument with sizes and the constants of bounds. All addresses are 0.
     pub fn new(frame: &Frame, room: usize) -> Self {
         Self {
             observations: 0,
@@ -67,7 +68,7 @@ impl Candidates {
         }
     }
 
-    /// Number of values between the rows of centers.
+    /// Distance between the rows of two consecutive centers, in `f32` values.
     pub fn step(&self) -> usize {
         self.width as usize / 2 + SCALARS
     }
@@ -81,7 +82,7 @@ pub fn bytes(observations: usize, centers: usize, columns: usize) -> usize {
         + observations.min(BATCH) * 8 * (ROOM + 2)
 }
 
-/// The comparisons in half precision of a device's share of the observations.
+/// Compares a device's share of the observations with the centers in half precision.
 pub struct CandidateSearch {
     convert_centers: CudaFunction,
     find_thresholds: CudaFunction,
@@ -122,8 +123,8 @@ impl CandidateMemory {
 }
 
 impl CandidateSearch {
-    /// For the observations of `lloyd`; `None` if the device has no tensor cores or too little
-    /// memory, or if the frame has no unit, so that all coordinates are 0.
+    /// A search for the observations of `lloyd`. Returns `None` if the device has no tensor cores
+    /// or too little memory, or if the frame has no unit because all coordinates are 0.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -139,7 +140,7 @@ impl CandidateSearch {
         let sizes = Candidates::new(frame, ROOM);
         let memory = CandidateMemory::new(&at.stream, &sizes, lloyd);
         let memory = match memory.map_err(|error| at.error(&error)) {
-            // Others may have taken it meanwhile.
+            // Others may have taken the memory since `suits`.
             Err(Error::Memory(_)) => return Ok(None),
             memory => memory?,
         };
@@ -174,8 +175,9 @@ impl CandidateSearch {
         }
     }
 
-    /// Assigns the observations of `lloyd` to their nearest centers, given their clusters before.
-    /// Adds those with too many candidates to the open ones. Does not wait for the last batches.
+    /// Assigns the observations of `lloyd` to their nearest centers, given their present clusters.
+    /// Adds observations with too many candidates to the open observations. Does not wait for the
+    /// end of the last batches.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -217,7 +219,7 @@ impl CandidateSearch {
         let blocks = (rows * THRESHOLD_LANES).div_ceil(THREADS);
         launch(at, &self.find_thresholds, lloyd, candidates, blocks)?;
         // SAFETY: all arrays have the sizes given by the sweep, and live as long as `self` and the
-        // observations, whose later work on them is on the same stream.
+        // observations. All later work on these arrays is on the same stream.
         unsafe {
             let sweep = sweep(lloyd, candidates);
             self.collect.launch(&at.stream, &sweep)?;
@@ -227,8 +229,8 @@ impl CandidateSearch {
     }
 }
 
-/// What `collect` is to do for a batch: centers are the references, each of which is a group, the
-/// one that observations of its cluster exclude.
+/// The argument of `collect` for a batch. The centers are the references. Each center is a group of
+/// its own, so that an observation excludes its own center.
 pub fn sweep(lloyd: &Lloyd, candidates: &Candidates) -> Sweep {
     let (width, step) = (candidates.width, candidates.step() as u64);
     let first = u64::from(lloyd.first) + u64::from(lloyd.offset);
@@ -239,7 +241,7 @@ pub fn sweep(lloyd: &Lloyd, candidates: &Candidates) -> Sweep {
         groups: candidates.numbers,
         queries: candidates.observations + 2 * u64::from(lloyd.offset) * u64::from(width),
         query_groups: lloyd.cluster + 4 * first,
-        // A slope's factor is any number of the query, as slopes are 0.
+        // Slopes are 0, so their factors may be any number.
         slopes: candidates.zeros,
         bases: candidates.thresholds,
         candidates: candidates.found,
@@ -260,7 +262,7 @@ pub fn sweep(lloyd: &Lloyd, candidates: &Candidates) -> Sweep {
     }
 }
 
-/// Whether a device has tensor cores for half precision, and this much memory left.
+/// Whether a device has tensor cores for half precision, and `bytes` of free memory.
 fn suits(device: &Device, bytes: usize) -> Result<bool> {
     Ok(products::suits(device)? && device.has_memory(bytes)?)
 }
@@ -278,8 +280,8 @@ fn launch(
     let mut launch = at.stream.launch_builder(kernel);
     let config = config(blocks as u32, THREADS as u32);
     // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes given there,
-    // and live as long as the search and the observations, whose later work on them is on the same
-    // stream.
+    // and live as long as the search and the observations. All later work on these arrays is on the
+    // same stream.
     unsafe { launch.arg(lloyd).arg(candidates).launch(config)? };
     Ok(())
 }

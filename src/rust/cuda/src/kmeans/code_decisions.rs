@@ -1,4 +1,5 @@
-//! Compares decisions by codes with distances in double precision, without a GPU.
+//! Compares decisions by codes with distances in double precision. No GPU is needed: kernels/host
+//! compiles the kernels for the CPU.
 
 use super::codes::{quads_of, quads_of_center};
 use super::decisions::{function, Quad};
@@ -25,7 +26,7 @@ impl Group<'_> {
         self.rows.chunks(self.columns)
     }
 
-    /// The greatest square of an observation, if draws look at this group.
+    /// The greatest square of an observation, if a draw reads this group.
     fn greatest(&self) -> Option<f64> {
         let squares = self.rows().map(|row| square(row, self.from));
         let greatest = squares.fold(0.0, f64::max);
@@ -33,10 +34,10 @@ impl Group<'_> {
         (greatest >= limit).then_some(greatest)
     }
 
-    /// Whether observations may be nearer to the center than these squares, by their codes.
+    /// Whether each observation may be nearer to the center than its square says, by its code.
     fn open(&self, greatest: f64, squares: &mut [f64]) -> Vec<bool> {
         type FindOpen = unsafe extern "C" fn(*const Seeding, *const Groups, *mut bool);
-        // SAFETY: declared so.
+        // SAFETY: the function has this type.
         let find_open = unsafe { function::<FindOpen>("host_find_open") };
         let (n, p) = (squares.len(), self.columns);
         let mut centers = [self.from, self.center].concat();
@@ -59,13 +60,13 @@ impl Group<'_> {
             ..Groups::default()
         };
         let mut open = vec![false; n];
-        // SAFETY: all arrays have the sizes that a launch on a device gives them.
+        // SAFETY: all arrays have the sizes of a launch on a device.
         unsafe { find_open(&raw const seeding, &raw const groups, open.as_mut_ptr()) };
         open
     }
 
-    /// Each observation that is nearer to the center than to that of the group must be open even if
-    /// it is nearer by one bit. Returns how many there were.
+    /// Checks that each observation is open that is nearer to the new center than to the group's
+    /// center, even if it is nearer by one bit. Returns the number of these observations.
     fn check(&self, case: &str) -> usize {
         let Some(greatest) = self.greatest() else {
             return 0;
@@ -115,8 +116,8 @@ fn observations_that_are_nearer_are_open() {
     assert!(nearer > 100_000, "{nearer}");
 }
 
-/// The center is where the code of an observation is farthest from it: beyond the observation, seen
-/// from its code.
+/// The center is in the direction for which the code of an observation is least exact: beyond the
+/// observation, seen from its code.
 #[test]
 fn observations_that_are_nearer_are_open_in_the_worst_direction() {
     let mut random = Random::of(32);
@@ -169,7 +170,8 @@ fn codes_decide_almost_all_observations() {
             let Some(greatest) = group.greatest() else {
                 continue;
             };
-            // The distance from a nearest center is shorter than that from the group's.
+            // The distance from the nearest center is shorter than the distance from the group's
+            // center.
             let of = |row: &[f64]| 0.25 * square(row, group.from);
             let mut squares: Vec<f64> = group.rows().map(of).collect();
             let are_nearer = group.rows().zip(&squares);

@@ -9,26 +9,27 @@ use crate::device::DriverResult;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::observations::Observations;
 
-/// Bytes of an observation's reach, in its code.
+/// Bytes of an observation's reach in its code.
 const REACH_BYTES: usize = 2;
 
-/// When observations in groups have codes.
+/// The sizes from which observations in groups have codes.
 #[derive(Debug, Clone, Copy)]
 pub struct CodePolicy {
-    /// Number of observations from which on they have codes.
+    /// Smallest number of observations that have codes.
     pub rows: usize,
-    /// Number of centers from which on observations with codes are in groups.
+    /// Number of centers from which observations with codes are in groups.
     pub centers: usize,
 }
 
 impl CodePolicy {
-    /// Whether these observations have codes where a device has the memory.
+    /// Whether these observations have codes if a device has the memory.
     pub fn suits(self, x: &Observations) -> bool {
         x.nrows() >= self.rows && x.ncols() <= CODED_COLUMNS
     }
 }
 
-/// Device memory for the codes of all observations, and of a center relative to each group.
+/// Device memory for the codes of all observations, and for the codes of a center relative to each
+/// group.
 pub struct Codes {
     quads: usize,
     observations: CudaSlice<u64>,
@@ -46,7 +47,8 @@ pub fn quads_of_center(columns: usize) -> usize {
 }
 
 impl Codes {
-    /// For observations in at most `most` groups. `None` if the device has too little memory.
+    /// Memory for observations in at most `most` groups. `None` if the device has too little
+    /// memory.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -72,7 +74,7 @@ impl Codes {
             })
         };
         match allocate().map_err(|error| at.error(&error)) {
-            // Others may have taken it meanwhile.
+            // Others may have taken the memory since `has_memory`.
             Err(Error::Memory(_)) => Ok(None),
             codes => codes.map(Some),
         }

@@ -1,4 +1,4 @@
-//! Compares the arithmetic of kmeans.cu with the CPU's code bit for bit, without a GPU:
+//! Compares the arithmetic of kmeans.cu with the Rust code bit for bit. No GPU is needed:
 //! kernels/host compiles the kernels for the CPU.
 
 use std::sync::OnceLock;
@@ -39,7 +39,7 @@ fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
     type Weigh = unsafe extern "C" fn(*const Seeding, u32, u32);
     type Sort = unsafe extern "C" fn(*const Seeding, *const Groups);
     type WeighGroups = unsafe extern "C" fn(*const Seeding, *const Groups, u32);
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let (draw, weigh, count_bins, fill_bins, weigh_groups) = unsafe {
         (
             function::<Draw>("host_draw"),
@@ -102,7 +102,7 @@ fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
             groups.groups = number;
             greatest.fill(0.0);
             ends.fill(0);
-            // SAFETY: all arrays have the sizes that a launch on a device gives them.
+            // SAFETY: all arrays have the sizes of a launch on a device.
             unsafe { count_bins(&seeding, &groups) };
             to_starts(&mut ends);
             // SAFETY: as above.
@@ -128,7 +128,7 @@ fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
 #[test]
 fn totals_are_sums_of_one_weight_after_the_other() {
     type AddUp = unsafe extern "C" fn(*const f64, *mut f64, u32);
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let add_up = unsafe { function::<AddUp>("host_add_up") };
     let mut random = Random::of(34);
     for count in [
@@ -188,13 +188,13 @@ fn seeds_are_those_of_the_cpu() {
 #[derive(Clone, Copy)]
 pub struct Quad(#[allow(dead_code)] pub [u32; 4]);
 
-/// Memory that kernels write, as a tile of values that has their alignment.
+/// Memory that kernels write: a tile of values with the alignment that kernels need.
 #[repr(align(16))]
 #[derive(Clone, Copy)]
 struct Tile(#[allow(dead_code)] [f32; TILE]);
 
-/// Lloyd's iterations as the kernels make them, divided among this many devices. Returns how many
-/// observations needed double precision in all, too.
+/// Lloyd's iterations by the kernels, divided among this number of devices. Also returns the number
+/// of observations that needed double precision, over all iterations.
 fn host_iterate(
     x: &Observations,
     mut centers: Array2<f64>,
@@ -204,7 +204,7 @@ fn host_iterate(
     type OfLloyd = unsafe extern "C" fn(*const Lloyd, u32);
     type OfSort = unsafe extern "C" fn(*const Sort);
     type OfMembers = unsafe extern "C" fn(*const Members);
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let (lloyd_function, sort, update) = unsafe {
         (
             |name: &str| function::<OfLloyd>(name),
@@ -252,12 +252,12 @@ fn host_iterate(
             origin: frame.origin.as_ptr() as u64,
             ..*lloyd
         };
-        // SAFETY: all arrays have the sizes that a launch on a device gives them.
+        // SAFETY: all arrays have the sizes of a launch on a device.
         unsafe { convert_observations(&raw const *lloyd, lloyd.tiles() as u32) };
     }
     let mut iterations = most + 1;
     for iteration in 1..=most {
-        // SAFETY: all arrays have the sizes that a launch on a device gives them.
+        // SAFETY: all arrays have the sizes of a launch on a device.
         unsafe {
             (&raw mut flags[0]).write_volatile(0);
             for (lloyd, ..) in &of_shares {
@@ -346,11 +346,11 @@ fn single_precision_decides_almost_all_observations() {
 
 #[test]
 fn sorts_are_stable_for_any_number_of_digits() {
-    // SAFETY: declared so.
+    // SAFETY: the function has this type.
     let sort = unsafe { function::<unsafe extern "C" fn(*const Sort)>("host_sort") };
     let mut random = Random::of(21);
     for (n, clusters) in [(1, 1), (5000, 3), (9000, 255), (9000, 256), (9000, 70_000)] {
-        // Some belong to none of these clusters.
+        // Some observations belong to none of these clusters.
         let of: Vec<u32> = (0..n).map(|_| random.below(clusters + 9) as u32).collect();
         let mut sorted = [
             [vec![NONE; n], vec![NONE; n]],
@@ -362,7 +362,7 @@ fn sorts_are_stable_for_any_number_of_digits() {
         let mut counts = vec![NONE; DIGITS * n.div_ceil(SORTED)];
         let counts = counts.as_mut_ptr() as u64;
         for pass in passes(of.as_ptr() as u64, n, clusters, counts, addresses) {
-            // SAFETY: all arrays have the sizes that a launch on a device gives them.
+            // SAFETY: all arrays have the sizes of a launch on a device.
             unsafe { sort(&pass) };
         }
         let mut expected: Vec<u32> = (0..n as u32).collect();

@@ -18,17 +18,17 @@ use gmhclust_core::matrix::{self, STANDARD_LAYOUT};
 use gmhclust_core::monitor::Monitor;
 
 /// Number of centers that are drawn between two checks of the monitor, in a fraction of a second.
-/// If larger, an interrupt is answered late.
+/// If it is larger, an interrupt is answered late.
 const DRAWN_AT_A_TIME: usize = 64;
 
-/// What to draw.
+/// The random numbers of draws, and the sizes from which draws use groups and codes.
 pub struct Draws<'a> {
     /// A number from 0 to 1 for each center.
     pub uniforms: &'a [f64],
-    /// Number of centers from which on observations are in groups; they are sorted again whenever
-    /// the number of centers has doubled.
+    /// Number of centers from which observations are in groups. Observations are sorted again
+    /// whenever the number of centers has doubled.
     pub grouped_from: usize,
-    /// When these observations have codes.
+    /// The sizes from which observations have codes.
     pub coded: CodePolicy,
 }
 
@@ -72,7 +72,7 @@ impl DeviceObservations<'_> {
         })
     }
 
-    /// Memory for groups, if there will be any, and the number of centers from which on there are.
+    /// Memory for groups, if there will be groups, and the number of centers from which there are.
     fn groups(&self, draws: &Draws) -> Result<(Option<GroupedObservations>, usize)> {
         let k = draws.uniforms.len();
         let uncoded_from = draws.grouped_from.max(1);
@@ -87,7 +87,7 @@ impl DeviceObservations<'_> {
         Ok((Some(groups), from))
     }
 
-    /// The kernels' argument for draws; the first draw uses the uniform number `first`.
+    /// The kernels' argument for draws. The first draw uses the uniform number `first`.
     fn seeding(&self, memory: &SeedingMemory, first: f64) -> Seeding {
         Seeding {
             x: self.at(&self.values),
@@ -108,7 +108,7 @@ impl DeviceObservations<'_> {
         }
     }
 
-    /// Launches the draws of some centers; returns the row of each center, or [`NONE`].
+    /// Launches the draws of the centers in `batch`. Returns the row of each center, or [`NONE`].
     fn draw_batch(
         &self,
         (draw, weigh): &(CudaFunction, CudaFunction),
@@ -156,13 +156,13 @@ struct SeedingMemory {
 }
 
 impl SeedingMemory {
-    /// Device memory for `n` observations in `p` columns. `uniforms` must outlive its copy, which
-    /// ends with the stream's next synchronization.
+    /// Device memory for `n` observations in `p` columns. `uniforms` must live until the stream's
+    /// next synchronization, which ends its transfer.
     fn new(stream: &Arc<CudaStream>, uniforms: &[f64], n: usize, p: usize) -> DriverResult<Self> {
         let k = uniforms.len();
         let chunks = n.div_ceil(CHUNK);
         let parts = chunks.div_ceil(CHUNK);
-        // SAFETY: the kernels read only what they have written before.
+        // SAFETY: the kernels read only values that they have written before.
         let reals = |count: usize| unsafe { stream.alloc::<f64>(count) };
         // SAFETY: as above.
         let numbers = |count: usize| unsafe { stream.alloc::<u32>(count) };

@@ -1,4 +1,4 @@
-//! Observations in groups, for draws of many centers: a draw looks at few of them.
+//! Observations in groups, for draws of many centers: a draw reads few of the groups.
 
 use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
 
@@ -10,8 +10,8 @@ use crate::device::DriverResult;
 use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::CHUNK;
 
-/// Number of blocks of a kernel that works on a list, for each multiprocessor: as many as can be
-/// active at a time, or nearly.
+/// Number of blocks, for each multiprocessor, of a kernel that works on a list. About this number
+/// of blocks can be active at a time.
 const BLOCKS_EACH: u32 = 16;
 
 /// Observations in groups, on a device.
@@ -19,7 +19,7 @@ pub struct GroupedObservations {
     kernels: Kernels,
     memory: GroupsMemory,
     codes: Option<Codes>,
-    /// Number of groups; none before the first [`Self::sort`].
+    /// Number of groups; 0 before the first [`Self::sort`].
     groups: usize,
     multiprocessors: u32,
 }
@@ -29,7 +29,8 @@ struct Kernels {
     count_bins: CudaFunction,
     fill_bins: CudaFunction,
     open_groups: CudaFunction,
-    /// Looks at all observations of the pieces, or first at their codes.
+    /// The kernel that compares all observations of the pieces, or the kernel that compares their
+    /// codes first.
     weigh_pieces: CudaFunction,
     sum_changed: CudaFunction,
     sum_parts: CudaFunction,
@@ -47,7 +48,7 @@ struct GroupsMemory {
     counts: CudaSlice<u32>,
 }
 
-/// Replaces the sizes of bins by their starts.
+/// Replaces the sizes of bins by their starts: an exclusive prefix sum.
 pub fn to_starts(sizes: &mut [u32]) {
     let mut start = 0;
     for size in sizes {
@@ -56,8 +57,8 @@ pub fn to_starts(sizes: &mut [u32]) {
 }
 
 impl GroupedObservations {
-    /// Memory for observations in at most `most` groups; with codes, if they may have some and the
-    /// device has the memory.
+    /// Memory for observations in at most `most` groups. Observations have codes if
+    /// `may_have_codes` and the device has the memory.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -78,7 +79,7 @@ impl GroupedObservations {
         };
         let (stream, n) = (&observations.stream, observations.x.nrows());
         let allocated = || -> DriverResult<_> {
-            // SAFETY: `sort` writes all of them before kernels read them.
+            // SAFETY: `sort` writes both arrays before kernels read them.
             let (sorted, squares) = unsafe { (stream.alloc(n)?, stream.alloc(n)?) };
             // SAFETY: as above, and kernels read only the pieces and chunks that were listed.
             let (pieces, of_pieces, changed) = unsafe {
@@ -102,7 +103,7 @@ impl GroupedObservations {
             Ok((memory, observations.device.multiprocessors()?))
         };
         let (memory, multiprocessors) = allocated().map_err(|error| observations.error(&error))?;
-        // After the memory that groups must have.
+        // Codes are optional, so the groups get their memory first.
         let mut codes = None;
         if may_have_codes {
             codes = Codes::new(observations, most)?;
@@ -157,13 +158,14 @@ impl GroupedObservations {
         stream.synchronize()?;
         to_starts(&mut starts);
         let sent = stream.memcpy_htod(&starts, &mut bins);
-        // The host's copy must outlive the copying.
+        // The copy in host memory must live until it has been transferred.
         sent.and(stream.synchronize())?;
         run(observations, &kernels.fill_bins, each, arguments)?;
         run(observations, &kernels.sum_parts, parts(seeding), arguments)
     }
 
-    /// Launches what weighs the observations with the center of this number, after it was drawn.
+    /// Launches the kernels that update the weights of the observations after center `number` was
+    /// drawn.
     pub fn weigh(
         &self,
         observations: &DeviceObservations,
@@ -214,13 +216,13 @@ impl GroupedObservations {
     }
 }
 
-/// A warp for each sum of sums.
+/// The launch configuration with a warp for each sum of sums.
 fn parts(seeding: &Seeding) -> LaunchConfig {
     let parts = (seeding.rows as usize).div_ceil(CHUNK * CHUNK) as u32;
     config(parts.div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP)
 }
 
-/// Launches a kernel of two arguments.
+/// Launches a kernel with two arguments.
 fn run(
     observations: &DeviceObservations,
     kernel: &CudaFunction,

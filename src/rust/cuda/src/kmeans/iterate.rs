@@ -17,12 +17,12 @@ use gmhclust_core::matrix::{RowSlices, STANDARD_LAYOUT};
 use gmhclust_core::memory;
 use gmhclust_core::monitor::Monitor;
 
-/// Count of cluster numbers (4 MB) that the host prepares for a device at a time. Only the time
+/// Number of cluster numbers (4 MB) that the host prepares for a device at a time. Only the time
 /// depends on it, and only slightly.
 const SENT_AT_A_TIME: usize = 1 << 20;
 
-/// Where iterations start: the centers and, if the first device knows them, the numbers of the
-/// centers nearest to its observations, or of centers that are near.
+/// The centers before the first iteration. `nearest` has, on the first device, the number of the
+/// nearest center of each observation, or of a near center, if the device knows it.
 pub struct FirstCenters {
     pub centers: Array2<f64>,
     pub nearest: Option<CudaSlice<u32>>,
@@ -52,8 +52,8 @@ pub fn iterate(
 /// The state between two iterations.
 struct Partition<'a> {
     workers: Vec<DeviceShare<'a>>,
-    /// By observation, the number of its cluster. With several devices, this field and `centers`
-    /// equal the devices' copies; with one device, they are filled at the end.
+    /// The number of the cluster of each observation. With several devices, this field and
+    /// `centers` equal the devices' copies. With one device, they are filled at the end.
     cluster: Vec<u32>,
     centers: Array2<f64>,
 }
@@ -84,7 +84,7 @@ impl<'a> Partition<'a> {
         })
     }
 
-    /// Assigns the observations; returns whether any assignment has changed.
+    /// Assigns the observations. Returns whether any assignment has changed.
     fn assign(&mut self, monitor: &Monitor) -> Result<bool> {
         let (n, devices) = (self.cluster.len(), self.workers.len());
         let own = split(&mut self.cluster, shares(n, devices));
@@ -147,7 +147,8 @@ fn split<T>(
 }
 
 /// Cluster numbers relative to `first`, for the device that moves the centers from `first` on. A
-/// center before `first` gets a number that no center has, since there are fewer than 2³¹ centers.
+/// cluster before `first` gets a number that no cluster has, since there are fewer than 2³¹
+/// clusters.
 pub fn relative(clusters: &[u32], first: usize) -> impl Iterator<Item = u32> + '_ {
     let first = first as u32;
     let among_these = move |&cluster: &u32| cluster.wrapping_sub(first);
@@ -167,8 +168,8 @@ struct DeviceShare<'a> {
     is_sorted: bool,
     /// All centers.
     centers: CudaSlice<f64>,
-    /// The cluster numbers of all observations, [`relative`] to the centers that this device moves;
-    /// `None` if it does all of the work.
+    /// The cluster numbers of all observations, [`relative`] to the centers that this device moves.
+    /// `None` if this device does all of the work.
     relative: Option<CudaSlice<u32>>,
 }
 
@@ -185,16 +186,16 @@ impl<'a> DeviceShare<'a> {
         let has_all = rows == (0..n) && moved == (0..centers.nrows());
         let allocate = || -> DriverResult<_> {
             let there = stream.clone_htod(centers.values())?;
-            // The host's copy must outlive the copying.
+            // The copy in host memory must live until it has been transferred.
             stream.synchronize()?;
-            // SAFETY: these are written before `update` reads them.
+            // SAFETY: the numbers are written before `update` reads them.
             let relative = (!has_all).then(|| unsafe { stream.alloc::<u32>(n) });
             Ok((there, relative.transpose()?))
         };
         let allocated = allocate().map_err(|error| observations.error(&error))?;
         let (centers, relative) = allocated;
         Ok(Self {
-            // First what must have its memory, then what takes more where there is some.
+            // The updater must have its memory. The assigner takes more memory if there is some.
             updater: Updater::new(&observations, moved.clone())?,
             assigner: Assigner::new(&observations, comparison, &centers, &rows)?,
             observations,
@@ -206,8 +207,8 @@ impl<'a> DeviceShare<'a> {
         })
     }
 
-    /// Has all observations in these clusters before the first assignment, which must be of this
-    /// device alone, if that compares them with near centers.
+    /// Sets the clusters of all observations before the first assignment, and sorts by them, if the
+    /// assigner compares with near centers. This device must do all of the work.
     fn start_at(&mut self, nearest: CudaSlice<u32>) -> Result<()> {
         if !self.assigner.compares_near() {
             return Ok(());
@@ -216,7 +217,7 @@ impl<'a> DeviceShare<'a> {
         self.sort()
     }
 
-    /// Assigns the device's observations; returns whether any assignment has changed.
+    /// Assigns the device's observations. Returns whether any assignment has changed.
     fn assign(&mut self, monitor: &Monitor) -> Result<bool> {
         let at = &self.observations;
         // A device that does all of the work has sorted its observations by cluster.
@@ -242,7 +243,7 @@ impl<'a> DeviceShare<'a> {
 
     fn receive_centers(&mut self, centers: &Array2<f64>) -> Result<()> {
         let stream = &self.observations.stream;
-        // The host's copy may change after this.
+        // The host may change its copy after this function.
         let received = stream
             .memcpy_htod(centers.values(), &mut self.centers)
             .and_then(|()| stream.synchronize());

@@ -8,8 +8,8 @@ use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::margin::{Margin, UNDERFLOW};
 use gmhclust_core::single_precision::TINY;
 
-/// Number of pairs of coordinates of a launch, which takes a fraction of a second. If larger, an
-/// interrupt is answered late.
+/// Number of pairs of coordinates that a launch compares, in a fraction of a second. If it is
+/// larger, an interrupt is answered late.
 pub const BATCH_COORDINATES: usize = 1 << 40;
 
 arguments! {
@@ -44,7 +44,7 @@ arguments! {
 }
 
 impl Lloyd {
-    /// Sizes and the constants of bounds; all addresses are 0.
+    /// The kernels' argument with sizes and the constants of bounds. All addresses are 0.
     pub fn new(frame: &Frame, n: usize, clusters: usize, assigned: &Range<usize>) -> Self {
         let columns = frame.origin.len();
         Self {
@@ -76,12 +76,12 @@ impl Lloyd {
         }
     }
 
-    /// Number of the observations to assign.
+    /// Number of observations to assign.
     pub fn assigned(&self) -> usize {
         (self.last - self.first) as usize
     }
 
-    /// Number of tiles of these observations.
+    /// Number of tiles of the observations to assign.
     pub fn tiles(&self) -> usize {
         self.assigned().div_ceil(TILE)
     }

@@ -1,8 +1,8 @@
-//! Compares a device's observations with the centers near their own.
+//! Compares a device's observations only with the centers near their own center.
 //!
-//! A center is compared with the members of a cluster only if it is less than twice as far from the
-//! cluster's center as the farthest of these members: few are, of many centers in few columns. See
-//! kernels/kmeans_near.cuh.
+//! A center can be nearer to a member of a cluster than the cluster's center only if its distance
+//! from the cluster's center is less than twice the member's distance. With many centers in few
+//! columns, few centers are this near. See kernels/kmeans_near.cuh.
 
 use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
 
@@ -14,13 +14,13 @@ use crate::arguments::arguments;
 use crate::device::DriverResult;
 use gmhclust_core::error::{Error, Result};
 
-/// Largest number of centers in a cluster's list. If larger, lists take more memory; if smaller,
-/// more observations are compared with all centers: with 2,048, 1 in 25 of 100,000,000 x 14 cells
-/// in 50,000 clusters.
+/// Largest number of centers in a cluster's list of near centers. If it is larger, lists take more
+/// memory. If it is smaller, more observations are compared with all centers: with 2,048, 1 in 25
+/// of 100,000,000 x 14 cells in 50,000 clusters.
 const ROOM: usize = 8192;
 
-/// Number of blocks for each cluster: clusters differ in size. If larger, most blocks of small
-/// clusters have nothing to do; if smaller, all wait for a large one.
+/// Number of blocks for each cluster. If it is larger, most blocks of small clusters have nothing
+/// to do. If it is smaller, all other blocks wait for a large cluster.
 const BLOCKS_EACH: u32 = 8;
 
 arguments! {
@@ -36,16 +36,16 @@ arguments! {
     }
 }
 
-/// When observations are compared with near centers only.
+/// The sizes from which observations are compared only with near centers.
 #[derive(Debug, Clone, Copy)]
 pub struct NearPolicy {
-    /// Number of centers from which on lists are made.
+    /// Smallest number of centers for which lists are made.
     pub centers: usize,
-    /// 1 in this number of all comparisons may be left; with 0, any number.
+    /// At most 1 in this number of the comparisons with all centers may remain; 0 for no limit.
     pub share: usize,
 }
 
-/// The comparisons with near centers, of a device that assigns all observations.
+/// Compares observations with near centers, on a device that assigns all observations.
 pub struct NearSearch {
     list_near: CudaFunction,
     assign_near: CudaFunction,
@@ -63,8 +63,8 @@ struct NearMemory {
 }
 
 impl NearSearch {
-    /// For this number of centers; `None` if there are too few of them or too many columns, or if
-    /// the device has too little memory.
+    /// A search among this number of centers. Returns `None` if there are too few centers or too
+    /// many columns, or if the device has too little memory.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -99,7 +99,7 @@ impl NearSearch {
             })
         };
         let memory = match allocate().map_err(|error| at.error(&error)) {
-            // Others may have taken it meanwhile.
+            // Others may have taken the memory since `has_memory`.
             Err(Error::Memory(_)) => return Ok(None),
             memory => memory?,
         };
@@ -112,9 +112,9 @@ impl NearSearch {
         }))
     }
 
-    /// Assigns the observations of `lloyd` to their nearest centers, given those sorted by their
-    /// clusters before. Adds those with too many near centers to the open ones. Returns `false`,
-    /// without an assignment, if comparing them with all centers is faster.
+    /// Assigns the observations of `lloyd` to their nearest centers. `members` has the observations
+    /// sorted by their present clusters. Adds observations with too many near centers to the open
+    /// observations. Returns `false`, and assigns nothing, if comparing with all centers is faster.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -162,8 +162,8 @@ impl NearSearch {
         };
         let mut launch = at.stream.launch_builder(kernel);
         // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes given
-        // there, and live as long as `self`, the observations and their sort, whose later work on
-        // them is on the same stream.
+        // there, and live as long as `self`, the observations and their sort. All later work on
+        // these arrays is on the same stream.
         let launched = unsafe { launch.arg(lloyd).arg(near).launch(config) };
         launched.map(drop).map_err(|error| at.error(&error))
     }

@@ -1,4 +1,4 @@
-//! The observations on a device.
+//! Observations in device memory.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::observations::Observations;
 use gmhclust_core::Cpu;
 
-/// Observations on a device.
+/// Observations in a device's memory.
 pub struct DeviceObservations<'a> {
     pub device: &'a Device,
     pub stream: Arc<CudaStream>,
@@ -24,7 +24,7 @@ pub struct DeviceObservations<'a> {
 }
 
 impl<'a> DeviceObservations<'a> {
-    /// Copies the observations, on the CPU's threads.
+    /// Copies the observations to the device, by the threads of `cpu`.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -36,9 +36,9 @@ impl<'a> DeviceObservations<'a> {
     ) -> Result<Self> {
         let allocated = || -> DriverResult<_> {
             let stream = device.context.new_stream()?;
-            // SAFETY: all values are written here.
+            // SAFETY: this function writes all values.
             let values = unsafe { stream.alloc::<f64>(x.values().len())? };
-            // The copies are on other streams.
+            // Copies on other streams must not begin before the allocation of this stream.
             stream.synchronize()?;
             Ok((stream, values))
         };

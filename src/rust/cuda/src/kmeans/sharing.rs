@@ -6,7 +6,7 @@ use std::thread;
 use gmhclust_core::error::Result;
 use gmhclust_core::tasks::join;
 
-/// Does some work with each item, each in its own thread. An item is the share of one device.
+/// Calls `work` with each item, in a thread of its own. An item is the share of one device.
 ///
 /// # Errors
 /// The first error in the order of the items.

@@ -1,5 +1,5 @@
-//! Moves a device's share of the centers to the means of their members, which a stable sort by
-//! cluster finds.
+//! Moves a device's share of the centers to the means of their members. A stable sort by cluster
+//! finds the members.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,12 +39,12 @@ arguments! {
     }
 }
 
-/// The addresses of sorted clusters, and of their observations.
+/// The addresses of sorted cluster numbers, and of the numbers of their observations.
 pub type Sorted = [u64; 2];
 
-/// The passes of a sort by the numbers of `moved` clusters and one more, for the members of all
-/// others. The first reads `clusters`; each writes to another of the two places, the last to the
-/// first of them.
+/// The passes of a radix sort by cluster number. The device moves `moved` clusters. All other
+/// clusters count as one more cluster. The first pass reads `clusters`. The passes write to the two
+/// places of `to` in turn, the last pass to the first place.
 pub fn passes(clusters: u64, rows: usize, moved: usize, counts: u64, to: [Sorted; 2]) -> Vec<Sort> {
     let bits = usize::BITS - moved.leading_zeros();
     let count = bits.div_ceil(DIGIT_BITS).max(1) as usize;
@@ -68,7 +68,7 @@ pub fn passes(clusters: u64, rows: usize, moved: usize, counts: u64, to: [Sorted
     (0..count).map(pass).collect()
 }
 
-/// The updates of a device's share of the centers.
+/// Updates a device's share of the centers.
 pub struct Updater {
     count_digits: CudaFunction,
     scan_counts: CudaFunction,
@@ -80,7 +80,7 @@ pub struct Updater {
     memory: UpdateMemory,
 }
 
-/// Device memory: see `Sort` and `Members` in kmeans_launch.cuh. Sorts need two places.
+/// Device memory: see `Sort` and `Members` in kmeans_launch.cuh. A sort needs two places.
 struct UpdateMemory {
     sorted: [[CudaSlice<u32>; 2]; 2],
     counts: CudaSlice<u32>,
@@ -89,7 +89,7 @@ struct UpdateMemory {
 
 impl UpdateMemory {
     fn new(stream: &Arc<CudaStream>, n: usize, moved: usize) -> DriverResult<Self> {
-        // SAFETY: the kernels write these before they read them.
+        // SAFETY: the kernels write these arrays before they read them.
         let numbers = |count: usize| unsafe { stream.alloc::<u32>(count) };
         let place = || Ok([numbers(n)?, numbers(n)?]);
         Ok(Self {
@@ -115,8 +115,8 @@ impl Updater {
         })
     }
 
-    /// Sorts the observations by cluster. `clusters` has the numbers of their clusters relative to
-    /// the first of this share.
+    /// Sorts the observations by cluster. `clusters` has their cluster numbers, relative to the
+    /// first cluster of this share.
     pub fn sort(&self, at: &DeviceObservations, clusters: &CudaSlice<u32>) -> Result<()> {
         if self.moved.is_empty() {
             return Ok(());
@@ -134,19 +134,19 @@ impl Updater {
                 ] {
                     let mut launch = at.stream.launch_builder(kernel);
                     // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes
-                    // given there, and live as long as `self`, whose later work on them is on the
-                    // same stream.
+                    // given there, and live as long as `self`. All later work on these arrays is on
+                    // the same stream.
                     unsafe { launch.arg(&pass).launch(config(blocks, threads as u32))? };
                 }
             }
             let blocks = (n as u32 + 1).div_ceil(THREADS as u32);
-            // The centers are not read.
+            // `find_starts` does not read the centers, so their address is 0.
             self.launch(at, &self.find_starts, &self.members(at, 0), blocks)
         };
         launch().map_err(|error| at.error(&error))
     }
 
-    /// Moves the device's share of `centers`, given the last sort.
+    /// Moves the device's share of `centers` to the means of their members, by the last sort.
     pub fn update(&self, at: &DeviceObservations, centers: &CudaSlice<f64>) -> Result<()> {
         if self.moved.is_empty() {
             return Ok(());
@@ -157,7 +157,7 @@ impl Updater {
         launched.map_err(|error| at.error(&error))
     }
 
-    /// The last sort, for kernels.
+    /// The kernels' argument with the result of the last sort.
     pub fn members(&self, at: &DeviceObservations, centers: u64) -> Members {
         let [clusters, numbers] = self.memory.sorted[0].each_ref().map(|part| at.at(part));
         let (n, p) = at.x.dim();

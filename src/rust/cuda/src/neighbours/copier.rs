@@ -11,13 +11,13 @@ use super::rows::Rows;
 use super::scatter::by_tiles;
 use crate::device::DriverResult;
 
-/// A buffer of the device for one chunk at a time.
+/// A buffer in device memory for one chunk at a time.
 pub struct ChunkBuffer {
     /// The rows of the chunk: value by value (coordinates, then scalars), or row by row.
     pub values: CudaSlice<f32>,
-    /// Recorded when the chunk was copied.
+    /// The event that the chunk was copied.
     pub copied: CudaEvent,
-    /// Recorded when the chunk was swept, so that the buffer is free.
+    /// The event that the chunk was swept. Then the buffer is free.
     pub swept: CudaEvent,
 }
 
@@ -39,14 +39,14 @@ pub struct Copier {
     stream: Arc<CudaStream>,
     scatter: CudaFunction,
     rows: Arc<Rows>,
-    /// Rows on the device, row by row as on the host, before they are scattered.
+    /// Rows on the device, row by row as on the host, before `scatter` transposes them.
     piece: CudaSlice<f32>,
     /// The indices of the rows in the piece: 0, 1, …
     places: CudaSlice<u32>,
 }
 
 impl Copier {
-    /// A copier of `places.len()` rows at a time; `places` must be the numbers from 0. Allocates on
+    /// A copier of `places.len()` rows at a time. `places` must be the numbers from 0. Allocates on
     /// `stream`, which the caller must synchronize before the first copy and before dropping
     /// `places`.
     pub fn new(
@@ -88,8 +88,8 @@ impl Copier {
         buffer.copied.record(&self.stream)
     }
 
-    /// Copies some rows value by value to an address; consecutive values of a row are `stride`
-    /// apart.
+    /// Copies some rows, value by value, to a device address. Consecutive values of a row are
+    /// `stride` apart there.
     fn scatter_piece(
         &mut self,
         positions: Range<usize>,
@@ -118,7 +118,7 @@ impl Copier {
 }
 
 impl Drop for Copier {
-    /// Buffers must outlive the copies into them.
+    /// Waits for the copies into the buffers.
     fn drop(&mut self) {
         // A device that failed has nothing in progress.
         let _ = self.stream.synchronize();

@@ -2,8 +2,8 @@
 
 use gmhclust_core::neighbours::single::{half_bits, RowFrame, Scalars};
 
-/// Number of coordinates that a tensor core multiplies at a time; rows are padded to a multiple of
-/// it. As in products_launch.cuh.
+/// Number of coordinates that a tensor core multiplies at a time. Rows are padded to a multiple of
+/// this number. As in products_launch.cuh.
 pub const STEP: usize = 16;
 
 /// Number of values of a row's packed coordinates.
@@ -11,8 +11,8 @@ pub fn packed_len(frame: &RowFrame) -> usize {
     frame.columns().next_multiple_of(STEP) / 2
 }
 
-/// Writes the packed coordinates of a row's view. Halves are finite, and so is the single with the
-/// bits of two halves, so that copies keep its bits.
+/// Writes the packed coordinates of a row's view. All halves are finite. So the `f32` with the bits
+/// of two halves is finite, too, and copies keep its bits.
 pub fn write(frame: &RowFrame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars {
     let mut before = 0;
     frame.write(row, size, |k, value| {

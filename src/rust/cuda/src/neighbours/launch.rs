@@ -13,12 +13,13 @@ use super::sweep::Sweep;
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 
-/// Number of threads of a block, of most kernels and of `narrow`. As in neighbours_launch.cuh.
+/// Number of threads of a block of most kernels. As in neighbours_launch.cuh.
 const THREADS: u32 = 256;
+/// Number of threads of a block of `narrow`. As in neighbours_launch.cuh.
 const NARROW_THREADS: u32 = 128;
 
-/// Largest number of rows of blocks of the kernel `pack`; each row processes several queries. CUDA
-/// allows 65,535.
+/// Largest number of rows of blocks of the kernel `pack`. Each row of blocks processes several
+/// queries if there are more. CUDA allows 65,535.
 const MOST_PACK_ROWS: u32 = 32_768;
 
 /// The kernels of a search.
@@ -110,11 +111,11 @@ impl SearchKernels {
         Ok(())
     }
 
-    /// Copies rows of `row_len` values at some positions of a chunk to `coordinates`, where
-    /// consecutive values of a row are `stride` apart, and consecutive rows `step` apart.
+    /// Copies rows of `row_len` values at some positions of a chunk to `coordinates`. Consecutive
+    /// values of a row are `stride` apart there, and consecutive rows are `step` apart.
     ///
     /// # Safety
-    /// The positions, on the device, are the chunk's; `coordinates` has room for the rows.
+    /// `positions` has positions of the chunk, and `coordinates` has room for the rows.
     pub unsafe fn gather(
         &self,
         stream: &Arc<CudaStream>,
@@ -144,7 +145,7 @@ impl SearchKernels {
     }
 }
 
-/// The kernels for these sums.
+/// The module with the kernels for these sums.
 fn module(sums: RowSum) -> &'static Kernels {
     match sums {
         RowSum::Squares => &kernels::NEIGHBOURS_SQUARES,

@@ -8,11 +8,11 @@ use gmhclust_core::neighbours::Except;
 
 use super::halves;
 
-/// Number of queries, and of references, that a thread block compares at a time. As in
+/// Number of queries that a thread block compares at a time, and number of references. As in
 /// neighbours_launch.cuh.
 pub const TILE: usize = 128;
 
-/// Largest number of candidates of a query that are collected at a time: the shared memory of the
+/// Largest number of candidates of a query that are collected at a time. The shared memory of the
 /// kernel `narrow` has no room for more. As in neighbours_launch.cuh.
 pub const MOST_ROOM: usize = 4096;
 
@@ -31,8 +31,8 @@ pub fn room(capacity: usize) -> usize {
     (8 * capacity).next_power_of_two().clamp(TILE, MOST_ROOM)
 }
 
-/// Number of values of a row's coordinates: one for each coordinate in single precision, one for
-/// two coordinates in half precision.
+/// Number of values of a row's coordinates: one for each coordinate in single precision, or one for
+/// each two coordinates in half precision.
 pub fn coordinate_values(frame: &RowFrame) -> usize {
     match frame.precision() {
         ViewPrecision::Single => frame.columns(),

@@ -2,13 +2,13 @@
 
 use super::layout::TILE;
 
-/// Largest number of bytes that are copied at a time; the same number is reserved on the device for
-/// the copy. A larger piece leaves less memory for queries, a smaller one takes more launches of
-/// the kernel `scatter`.
+/// Largest number of bytes that are copied at a time. The device reserves this number of bytes for
+/// the copy. If it is larger, less memory is left for queries. If it is smaller, copies take more
+/// launches of the kernel `scatter`.
 const PIECE_BYTES: usize = 1 << 24;
 
-/// Largest number of bytes of a chunk. A chunk takes a fraction of a second to copy, and the search
-/// can be interrupted between two chunks. If larger, an interrupt is answered late.
+/// Largest number of bytes of a chunk. Copying a chunk takes a fraction of a second, and the search
+/// can be interrupted between two chunks. If it is larger, an interrupt is answered late.
 const CHUNK_BYTES: usize = 1 << 30;
 
 /// The division of a device's memory.
@@ -23,10 +23,11 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// The division for references of `bytes` bytes each; `None` if `memory` is too small.
+    /// The division of `memory` bytes for references of `bytes` bytes each. Returns `None` if
+    /// `memory` is too small.
     pub fn new(references: usize, bytes: usize, memory: usize) -> Option<Self> {
         let piece = (PIECE_BYTES.min(memory / 16) / bytes).clamp(1, references.max(1));
-        // The rows of a piece with their indices, and the references' groups.
+        // The rows of a piece, their indices, and the groups of the references.
         let others = piece * (bytes + 4) + 4 * references;
         let plan = |chunk: usize, buffers: usize| {
             let left = memory.checked_sub(others + buffers * chunk * bytes)?;
@@ -35,7 +36,7 @@ impl MemoryPlan {
         if references * bytes <= memory / 4 * 3 {
             return plan(references, 1);
         }
-        // Every batch of queries copies all chunks once: large batches save more time than large
+        // Every batch of queries copies all chunks once, so large batches save more time than large
         // chunks.
         let most = CHUNK_BYTES.min(memory / 8) / bytes / TILE * TILE;
         if most == 0 {

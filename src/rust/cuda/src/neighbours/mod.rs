@@ -1,8 +1,8 @@
 //! Searches for nearest references on CUDA devices: devices sweep in half or single precision, and
-//! the CPU decides in double precision. kernels/neighbours.cu holds the single-precision sweep,
-//! kernels/products.cu the half-precision one.
+//! the CPU decides in double precision. kernels/neighbours.cu has the sweep in single precision,
+//! and kernels/products.cu has the sweep in half precision.
 //!
-//! Each module imports only from those above it:
+//! Each module imports only from the modules above it:
 //! - [`layout`] and [`halves`]: rows, keys and tiles as the kernels read them;
 //! - [`rows`] and [`positions`]: the copy of all points for the devices, and their order;
 //! - [`work_queue`]: batches of queries for several devices;

@@ -17,15 +17,15 @@ use super::rows::Rows;
 /// each part of the references is a sample of all.
 #[derive(Default)]
 pub struct Positions {
-    /// By position.
+    /// The index of the point at each position.
     pub indices: Vec<u32>,
-    /// By index.
+    /// The position of each point, by index.
     pub positions: Vec<u32>,
     /// Number of positions of references.
     pub references: usize,
     /// Number of references that were merged away.
     pub gone: usize,
-    /// By position.
+    /// The scalars of the row at each position.
     pub scalars: Vec<Scalars>,
 }
 
@@ -62,7 +62,7 @@ impl Positions {
         Ok((positions, Arc::new(rows)))
     }
 
-    /// Reads the rows of changed clusters from the host; returns them and their positions.
+    /// Reads the rows of changed clusters from the host. Returns the rows and their positions.
     ///
     /// # Errors
     /// As [`Positions::new`].

@@ -1,4 +1,4 @@
-//! Sweeps in half precision, on tensor cores; the kernel is in kernels/products.cu.
+//! Sweeps in half precision, on tensor cores. The kernel is in kernels/products.cu.
 
 use std::sync::Arc;
 
@@ -11,28 +11,34 @@ use crate::kernels;
 use gmhclust_core::error::Result;
 use gmhclust_core::neighbours::single::{RowFrame, RowSum};
 
-// As in products_launch.cuh.
+// products_launch.cuh defines the same constants; a test compares them.
+
+/// Queries of a tile.
 const QUERIES: u32 = 128;
+/// References of a tile.
 const REFERENCES: u32 = 256;
+/// Threads of a block.
 const THREADS: u32 = 256;
+/// Coordinates of a row that a stage has in shared memory.
 const DEPTH: u32 = 64;
+/// Stages of the pipeline of copies to shared memory.
 const STAGES: u32 = 3;
 
-/// Largest number of tiles of references that a block compares one after the other. If smaller, a
-/// block's first copies take a larger share of the time; if larger, blocks that run at the same
-/// time do not share copies in the cache.
+/// Largest number of tiles of references that a block compares one after the other. If it is
+/// smaller, a block's first copies take a larger share of the time. If it is larger, blocks that
+/// run at the same time do not share copies in the cache.
 const MOST_TILES: u32 = 16;
 
-/// Smallest number of blocks per multiprocessor, if there are enough tiles. If smaller, some
+/// Smallest number of blocks per multiprocessor, if there are enough tiles. If it is smaller, some
 /// multiprocessors are idle at the end.
 const BLOCKS: u32 = 8;
 
 /// The oldest compute capability that the kernel is compiled for.
 const OLDEST: (i32, i32) = (8, 0);
 
-/// Bytes of a block's shared memory for coordinates, and an upper bound on the bytes for everything
-/// else.
+/// Bytes of a block's shared memory for coordinates.
 const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
+/// Upper bound on the bytes of a block's shared memory for everything but coordinates.
 const OTHER_SHARED_BYTES: u32 = 17_100;
 
 /// The kernel that collects candidates in half precision.

@@ -17,16 +17,17 @@ use crate::device::DriverResult;
 pub struct QueryBatch {
     pub positions: Vec<u32>,
     groups: Vec<u32>,
-    /// The thresholds of the queries, as linear functions: within a query's limit, sums are below
-    /// its threshold.
+    /// The slopes of the queries' thresholds, which are linear functions: within a query's limit,
+    /// sums are below its threshold.
     slopes: Vec<f32>,
+    /// The values at 0 of the queries' thresholds.
     bases: Vec<f32>,
     /// The first keys beyond the queries' limits.
     floors: Vec<u64>,
 }
 
 impl QueryBatch {
-    /// Some queries of a request.
+    /// The queries of a request in `batch`.
     pub fn new(
         frame: &RowFrame,
         positions: &Positions,
@@ -65,13 +66,14 @@ pub struct DeviceBatch {
     slopes: CudaSlice<f32>,
     bases: CudaSlice<f32>,
     floors: CudaSlice<u64>,
-    /// For each query, the number of candidates found; `kept` is the number of collected candidates
-    /// that are keys already.
+    /// For each query, the number of candidates found.
     counts: CudaSlice<u32>,
+    /// For each query, the number of collected candidates that are keys already.
     kept: CudaSlice<u32>,
     pub coordinates: CudaSlice<f32>,
-    /// `room` collected candidates for each query; `packed` has the `capacity` kept ones.
+    /// Room for `room` collected candidates of each query.
     candidates: CudaSlice<u64>,
+    /// Room for the `capacity` candidates of each query that are kept.
     pub packed: CudaSlice<u64>,
     count: usize,
     capacity: usize,
@@ -79,15 +81,16 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    /// Bytes per query, if `capacity` candidates of each are kept: coordinates as received and as
-    /// swept, candidates as collected and as kept, and the query's scalars.
+    /// Bytes of device memory per query, if `capacity` candidates of each query are kept. They hold
+    /// the coordinates as received and as swept, the candidates as collected and as kept, and the
+    /// query's scalars.
     pub fn bytes_per_query(frame: &RowFrame, capacity: usize) -> usize {
         8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
     }
 
-    /// Device memory for these queries; `groups` are the groups of the references. The caller has
-    /// to write the coordinates. The host's vectors must outlive the copies, which end with the
-    /// stream's next synchronization.
+    /// Device memory for these queries. `groups` are the groups of the references. The caller has
+    /// to write the coordinates. `queries` and `groups` must live until the stream's next
+    /// synchronization, which ends their transfer.
     pub fn new(
         stream: &Arc<CudaStream>,
         frame: &RowFrame,
@@ -104,8 +107,8 @@ impl DeviceBatch {
         let floors = stream.clone_htod(&queries.floors)?;
         let counts = stream.alloc_zeros::<u32>(count)?;
         let kept = stream.alloc_zeros::<u32>(count)?;
-        // SAFETY: all of the first array is written, and only written elements of the others are
-        // read.
+        // SAFETY: the caller writes all coordinates, and kernels read only written elements of the
+        // other arrays.
         let (coordinates, candidates, packed) = unsafe {
             (
                 stream.alloc::<f32>(count * row_len(frame))?,
@@ -131,7 +134,7 @@ impl DeviceBatch {
     }
 
     /// The arguments of a sweep for these queries, without references. Consecutive values of a
-    /// query are `query_stride` apart, and consecutive queries `query_step` apart.
+    /// query are `query_stride` apart, and consecutive queries are `query_step` apart.
     pub fn sweep(
         &self,
         stream: &Arc<CudaStream>,

@@ -1,5 +1,5 @@
-//! The references on a device: all references, or, if they do not fit, one chunk of them after the
-//! other. While one chunk is swept, the next is copied to the other of two buffers.
+//! The references on a device. If not all references fit, the device has one chunk of them at a
+//! time. While it sweeps a chunk, the host copies the next chunk to the other of two buffers.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,12 +14,12 @@ use super::scatter::scatter;
 use crate::device::{Device, DriverResult};
 use gmhclust_core::error::{Error, Result};
 
-/// Number of bytes of rows that are copied once from which on page-locking saves more time than it
-/// takes.
+/// Number of bytes of rows from which page-locking saves more time than it takes, if the rows are
+/// copied once.
 const LOCKED_FROM: usize = 1 << 26;
 
-/// Whether references that are stored row by row can be replaced: the kernel's numbers of places
-/// have 32 bits.
+/// Whether references that are stored row by row can be replaced: the kernel indexes values with 32
+/// bits.
 pub fn are_replaceable(count: usize, row_len: usize) -> bool {
     u32::try_from(count * row_len).is_ok()
 }
@@ -50,14 +50,15 @@ pub struct References {
     buffers: Vec<Arc<ChunkBuffer>>,
     /// `None` once all references are on the device for good.
     copier: Option<Copier>,
-    /// Number of turns whose chunk was copied; `swept` is the number of turns that have ended.
+    /// Number of turns for which the copy of the chunk has begun.
     copied: usize,
+    /// Number of turns that have ended.
     swept: usize,
 }
 
 impl References {
     /// The first `count` rows as references, in at most `memory` bytes of the device. `scatter` is
-    /// the kernel of this name. `whole` requires that all references fit at the same time.
+    /// the kernel with this name. `whole` requires that all references fit at the same time.
     ///
     /// # Errors
     /// `Error::Memory` if `memory` is too small, `Error::Device` if the device fails.
@@ -116,7 +117,8 @@ impl References {
             copied: 0,
             swept: 0,
         };
-        // Another stream uses the buffers, too, and the host's numbers must outlive their copy.
+        // Another stream uses the buffers, too. And `places` must live until it has been
+        // transferred.
         stream.synchronize()?;
         references.copy()?;
         if references.chunks() == 1 {
@@ -126,9 +128,9 @@ impl References {
         Ok(references)
     }
 
-    /// The same references for a second stream; `None` unless the device holds all references.
-    /// While one stream begins or ends a batch of queries, the other keeps the device busy. Both
-    /// streams share the memory for queries evenly.
+    /// The same references for a second stream. Returns `None` unless the device holds all
+    /// references. While one stream begins or ends a batch of queries, the other stream keeps the
+    /// device busy. Both streams share the memory for queries evenly.
     pub fn share(&mut self, stream: &Arc<CudaStream>) -> Option<Self> {
         if self.copier.is_some() {
             return None;
@@ -144,7 +146,7 @@ impl References {
         })
     }
 
-    /// Number of chunks: the turns of a sweep of all references.
+    /// Number of chunks, which is the number of turns in a sweep of all references.
     pub fn chunks(&self) -> usize {
         self.count.div_ceil(self.plan.chunk)
     }
@@ -154,7 +156,7 @@ impl References {
         self.plan.left
     }
 
-    /// All references, if they are one chunk.
+    /// All references as a chunk, if they fit in one chunk.
     pub fn whole(&self) -> Option<Chunk> {
         (self.chunks() == 1).then(|| self.chunk(0))
     }
@@ -166,7 +168,7 @@ impl References {
         Ok(self.chunk(self.swept))
     }
 
-    /// Ends a turn, once all sweeps of the chunk are launched, and begins to copy the next chunk.
+    /// Ends a turn after all sweeps of its chunk were launched, and begins to copy the next chunk.
     /// The host waits for a free buffer, so that it does not run far ahead of the device.
     pub fn end_turn(&mut self) -> DriverResult<()> {
         if self.chunks() > 1 {
@@ -214,8 +216,8 @@ impl References {
         Ok(())
     }
 
-    /// Overwrites the rows at some positions. Requires that the device holds all references, and
-    /// that they [`are_replaceable`] if they are stored row by row.
+    /// Overwrites the rows at some positions. The device must hold all references. If they are
+    /// stored row by row, they must pass [`are_replaceable`].
     pub fn replace(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
         let values = &self.buffers[0].values;
         let address = values.device_ptr(&self.stream).0;
@@ -232,7 +234,7 @@ impl References {
 }
 
 impl Drop for References {
-    /// Buffers must outlive the sweeps of them.
+    /// Waits for the sweeps of the buffers.
     fn drop(&mut self) {
         // A device that failed has nothing in progress.
         let _ = self.stream.synchronize();

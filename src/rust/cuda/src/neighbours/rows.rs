@@ -1,4 +1,4 @@
-//! The host's copy of all points for the devices.
+//! The rows of all points in host memory, from which devices copy.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,14 +11,14 @@ pub struct Rows {
     /// The values, row by row.
     values: Vec<f32>,
     row_len: usize,
-    /// Whether devices store the rows row by row, too; otherwise value by value.
+    /// Whether devices store the rows row by row, too. Otherwise they store them value by value.
     row_major: bool,
     /// The context that has page-locked the values.
     locked: Mutex<Option<Arc<CudaContext>>>,
 }
 
 impl Rows {
-    /// Rows of `row_len` values each; devices store them row by row if `row_major`.
+    /// Rows of `row_len` values each. Devices store them row by row if `row_major`.
     pub fn new(values: Vec<f32>, row_len: usize, row_major: bool) -> Self {
         Self {
             values,
@@ -33,7 +33,7 @@ impl Rows {
         self.row_len
     }
 
-    /// Whether devices store the rows row by row; otherwise value by value.
+    /// Whether devices store the rows row by row. Otherwise they store them value by value.
     pub fn row_major(&self) -> bool {
         self.row_major
     }

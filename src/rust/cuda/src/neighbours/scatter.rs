@@ -1,4 +1,4 @@
-//! The kernel `scatter`: copies rows that are stored row by row to places of a buffer that is
+//! Launches of the kernel `scatter`. It copies rows that are stored row by row to a buffer that is
 //! stored value by value, or row by row.
 
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use super::layout::WARP;
 use crate::device::DriverResult;
 
-/// Copies rows of the host to positions of the device buffer at `address`, in which consecutive
-/// values of a row are `stride` apart: with stride 1, positions are the places where rows begin.
+/// Copies rows of the host to positions of the device buffer at `address`. Consecutive values of a
+/// row are `stride` apart there. With stride 1, positions are the indices of the first values of
+/// rows.
 pub fn scatter(
     stream: &Arc<CudaStream>,
     kernel: &CudaFunction,
@@ -37,11 +38,11 @@ pub fn scatter(
             .arg(&(stride as u64))
             .launch(by_tiles(count, row_len))?;
     }
-    // The host's copies must outlive the copying.
+    // The copies in host memory must live until they have been transferred.
     stream.synchronize()
 }
 
-/// The launch configuration for `count` rows: a block transposes a square of values.
+/// The launch configuration for `count` rows. A block transposes a square of values.
 pub fn by_tiles(count: u32, row_len: u32) -> LaunchConfig {
     LaunchConfig {
         grid_dim: (count.div_ceil(WARP), row_len.div_ceil(WARP), 1),

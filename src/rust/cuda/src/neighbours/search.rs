@@ -1,8 +1,8 @@
 //! A search for nearest references on CUDA devices.
 //!
 //! Half precision is many times faster than single precision, and products are faster than squares
-//! of differences, but their bounds are looser. If too many queries stay open, the next frame takes
-//! over.
+//! of differences, but the bounds of the faster frames are looser. If too many queries stay open,
+//! the next frame takes over.
 //!
 //! Every device sweeps all references for some batches of queries, which it takes from a queue
 //! ([`super::work_queue`]). If its memory cannot hold all references, it sweeps them in chunks
@@ -36,15 +36,16 @@ use gmhclust_core::neighbours::{
 };
 use gmhclust_core::tasks::join;
 
-/// Number of pairs of coordinates of a batch, in single and in half precision; a device compares
-/// them in a fraction of a second. If larger, an interrupt is answered late.
+/// Number of pairs of coordinates of a batch in single precision. A device compares them in a
+/// fraction of a second. If it is larger, an interrupt is answered late.
 const BATCH_COORDINATES: usize = 1 << 41;
+/// As [`BATCH_COORDINATES`], in half precision.
 const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
 
 /// Largest number of queries of a batch.
 const MOST_QUERIES: usize = 1 << 18;
 
-/// Smallest number of batches for each device, if there are enough queries: while the device sweeps
+/// Smallest number of batches for each device, if there are enough queries. While the device sweeps
 /// for one batch, the host decides about another. Only the time depends on it.
 const BATCHES_PER_DEVICE: usize = 4;
 
@@ -52,7 +53,7 @@ const BATCHES_PER_DEVICE: usize = 4;
 /// references among the rows.
 type Make<'a, S> = dyn Fn(usize, &RowFrame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
 
-/// A search on devices, and on the host.
+/// A search on devices and on the host.
 pub struct CudaNeighbours<'a, S = Searcher> {
     make: Box<Make<'a, S>>,
     /// The numbers of all devices, including failed ones.
@@ -60,20 +61,20 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     losses: Vec<DeviceLoss>,
     /// The sweepers of the devices that have not failed.
     sweepers: Vec<S>,
-    /// Sweeps for queries that the first sweep leaves open.
+    /// The sweeper for queries that the first sweep leaves open.
     second_sweeper: Option<S>,
-    /// The frames, the fastest first and the most precise last; the sweepers use the first.
+    /// The frames, the fastest first and the most precise last. The sweepers use the first frame.
     frames: Vec<RowFrame>,
     /// The points that are not references.
     others: Range<u32>,
-    /// The CPU's search: decides, and answers requests that are too small for a device or need too
-    /// many candidates.
+    /// The CPU's search. It decides about candidates, and answers requests that are too small for a
+    /// device or need too many candidates.
     host: CpuNeighbours<'a>,
     /// The positions of all points, or of the remaining clusters.
     positions: Positions,
     /// Indices of clusters that have changed since the devices' last update.
     changed: Vec<u32>,
-    /// The host answers requests with fewer pairs of coordinates.
+    /// The host answers requests with fewer pairs of coordinates than this number.
     smallest: usize,
     monitor: &'a Monitor,
 }
@@ -82,17 +83,18 @@ pub struct CudaNeighbours<'a, S = Searcher> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Done,
-    /// The rest is answered faster with a more precise frame.
+    /// A more precise frame answers the rest faster.
     NeedsSharperFrame,
 }
 
 impl<'a> CudaNeighbours<'a> {
-    /// A search for the queries and references of `space`; `None` for a metric that is not
-    /// screened. The CPU answers requests with fewer pairs of coordinates than `smallest`. Uses at
-    /// most `memory` bytes of each device, if given. A search among clusters uses one device only.
+    /// A search for the queries and references of `space`. Returns `None` for a metric without
+    /// lower bounds. The CPU answers requests with fewer pairs of coordinates than `smallest`. The
+    /// search uses at most `memory` bytes of each device, if given. A search among clusters uses
+    /// one device only.
     ///
     /// # Errors
-    /// `Error::Memory` if a device has too little memory, `Error::Device` if all fail.
+    /// `Error::Memory` if a device has too little memory, `Error::Device` if all devices fail.
     pub fn new(
         devices: &[Arc<Device>],
         space: Space<'a>,
@@ -100,7 +102,7 @@ impl<'a> CudaNeighbours<'a> {
         memory: Option<usize>,
         monitor: &'a Monitor,
     ) -> Result<Option<Self>> {
-        // A device that does not answer will not be used.
+        // A device that does not answer fails later, and is dropped then.
         let halves = |device: &Arc<Device>| products::suits(device).unwrap_or(true);
         let halves = devices.iter().all(halves);
         let (devices, whole) = match space {
@@ -125,8 +127,8 @@ impl<'a> CudaNeighbours<'a> {
 }
 
 impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
-    /// As [`CudaNeighbours::new`], on devices with these numbers, with sweepers that `make` makes.
-    /// `halves` says that the devices can sweep in half precision.
+    /// As [`CudaNeighbours::new`], on devices with these numbers. `make` makes the sweepers of a
+    /// device. `halves` says that the devices can sweep in half precision.
     fn on(
         space: Space<'a>,
         smallest: usize,
@@ -148,7 +150,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let in_halves = halves.then(|| frame.in_halves()).flatten();
         let in_halves = in_halves.filter(|frame| match space {
             Space::Points { .. } => true,
-            // The kernel takes all sizes as equal.
+            // The kernel assumes that all sizes are equal.
             Space::Clusters {
                 linkage: MeanLinkage::Ward,
                 ..
@@ -174,7 +176,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         Ok(Some(neighbours))
     }
 
-    /// Makes the sweepers for the first frame. First drops the present sweepers, which frees their
+    /// Makes the sweepers for the first frame. Drops the present sweepers before, to free their
     /// memory.
     fn open(&mut self) -> Result<()> {
         self.sweepers.clear();
@@ -185,8 +187,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let (make, rows, references) = (&self.make, &rows, self.positions.references);
         let is_left = |number: &&usize| !is_lost(&self.losses, **number);
         let left: Vec<usize> = self.devices.iter().filter(is_left).copied().collect();
-        // Opens all devices in parallel: copying rows and, at the first use, loading kernels take a
-        // while.
+        // Opens all devices in parallel, because copying rows and, at the first use, loading
+        // kernels take time.
         let opened: Vec<Result<Vec<S>>> = std::thread::scope(|scope| {
             let open = |&number| scope.spawn(move || make(number, frame, rows, references));
             let threads: Vec<_> = left.iter().map(open).collect();
@@ -202,7 +204,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         self.drop_lost_devices(losses_before)
     }
 
-    /// Drops the sweepers of lost devices, and warns of the losses after the first `losses_before`.
+    /// Drops the sweepers of lost devices, and warns of all losses but the first `losses_before`.
     ///
     /// # Errors
     /// The error of the last device if no device is left.
@@ -230,13 +232,13 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         Ok(())
     }
 
-    /// Copies changed clusters to the devices; copies all clusters if a tenth was merged away.
+    /// Copies changed clusters to the devices. Copies all clusters if a tenth was merged away.
     fn update(&mut self) -> Result<()> {
         if 10 * self.positions.live() < 9 * self.positions.references {
             self.changed.clear();
             let (positions, rows) = Positions::new(&self.frames[0], &self.host, 0..0)?;
             self.positions = positions;
-            // It holds the memory of what is replaced.
+            // The second sweeper holds memory of the rows that are replaced.
             self.second_sweeper = None;
             for sweeper in &mut self.sweepers {
                 sweeper.restart(&rows)?;
@@ -253,7 +255,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .try_for_each(|sweeper| sweeper.update(&rows, &positions))
     }
 
-    /// Largest number of queries of a batch if devices keep `capacity` candidates of each query.
+    /// Largest number of queries of a batch, if devices keep `capacity` candidates of each query.
     fn most_queries(&self, capacity: usize) -> usize {
         let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
         let frame = &self.frames[0];
@@ -341,8 +343,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     }
 }
 
-/// Number of candidates that a sweep keeps of each query: larger in half precision, whose bounds
-/// are looser.
+/// Number of candidates that a sweep keeps of each query. It is larger in half precision, because
+/// bounds are looser.
 fn capacity(frame: &RowFrame, request: &NeighbourRequest) -> usize {
     match frame.precision() {
         ViewPrecision::Single => CpuNeighbours::capacity(request),
@@ -388,7 +390,7 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
             } else if self.frames.len() == 1 {
                 return self.host.nearest_in_blocks(&rest, take);
             }
-            // Too many queries are open: goes on with a more precise frame.
+            // Too many queries are open. A more precise frame takes over.
             self.frames.remove(0);
             self.open()?;
         }
@@ -399,7 +401,8 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
     }
 
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
-        // The host searches rarely, and seldom many queries.
+        // The host rarely searches, and seldom for many queries. Without screens, merges need not
+        // update them.
         self.host.drop_screens();
         self.host.merge(pairs)?;
         self.positions.gone += pairs.len();

@@ -1,4 +1,4 @@
-//! One CUDA device that sweeps references.
+//! A CUDA device that sweeps references.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::NeighbourRequest;
 
-/// Number of queries of a batch from which on a chunk takes longer to sweep than to copy. With
-/// fewer queries, the device waits for copies.
+/// Number of queries of a batch from which a chunk takes longer to sweep than to copy. With fewer
+/// queries, the device waits for copies.
 const QUERIES_FOR_A_COPY: usize = 1 << 14;
 
 /// A device that sweeps references.
@@ -32,7 +32,7 @@ pub struct Searcher {
     kernels: SearchKernels,
     frame: RowFrame,
     references: References,
-    /// The source of queries that are not on the device.
+    /// The rows of queries; `None` if all queries are references on the device.
     rows: Option<Arc<Rows>>,
     /// Largest number of bytes of the device's memory to use; `None` for no limit.
     most_memory: Option<usize>,
@@ -41,8 +41,8 @@ pub struct Searcher {
 }
 
 impl Searcher {
-    /// A device that sweeps the first `references` rows, and uses at most `most_memory` bytes of
-    /// its memory. `whole` says that the rows will be replaced.
+    /// A searcher that sweeps the first `references` rows, and uses at most `most_memory` bytes of
+    /// the device's memory. `whole` says that rows will be replaced, so all must be on the device.
     ///
     /// # Errors
     /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
@@ -102,8 +102,9 @@ impl Sweeper for Searcher {
         swept.inspect_err(|error| self.device.forget_on_failure(error))
     }
 
-    /// A second searcher with its own stream; `None` unless the device holds all references. While
-    /// one searcher copies queries or candidates, the device sweeps for the other.
+    /// A second searcher with its own stream. Returns `None` unless the device holds all
+    /// references. While one searcher copies queries or candidates, the device sweeps for the
+    /// other.
     fn share(&mut self) -> Result<Option<Self>> {
         let failed = |error: DriverError| self.device.error("making room for points", &error);
         let stream = self.device.context.new_stream().map_err(failed)?;
@@ -186,8 +187,8 @@ impl Searcher {
             self.sweep_chunks(&mut sweep, monitor)?;
             self.kernels.pack(&self.stream, &sweep, &buffers.packed)?;
         }
-        // Sleeps, so that the host's threads can decide meanwhile; the copies below would
-        // busy-wait.
+        // Sleeps until the sweep has ended, so that the host's threads can decide meanwhile. The
+        // copies below would spin-wait.
         let blocking = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
         self.stream.record_event(Some(blocking))?.synchronize()?;
         Ok(buffers.fetch(&self.stream)?)
@@ -203,7 +204,7 @@ impl Searcher {
         monitor: &Monitor,
     ) -> std::result::Result<(), Stopped> {
         // There is room for all candidates of the first part. Each further part is as large as all
-        // parts before together, so that about `capacity` references of it are nearer than the
+        // parts before it together. So about `capacity` of its references are nearer than the
         // threshold.
         let capacity = sweep.capacity as usize;
         let first_part = (2 * capacity)
@@ -249,7 +250,7 @@ impl Searcher {
         let Some(rows) = &self.rows else {
             let all = self.references.whole().expect("queries are references");
             let positions = stream.clone_htod(positions)?;
-            // SAFETY: these are positions of references; `coordinates` has room for the queries.
+            // SAFETY: all queries are references, and `coordinates` has room for the queries.
             unsafe {
                 self.kernels.gather(
                     stream,
@@ -278,7 +279,7 @@ impl Searcher {
             }
             ViewPrecision::Half => {
                 stream.memcpy_htod(&rows[..], coordinates)?;
-                // The host's copy must outlive the copying.
+                // The copy in host memory must live until it has been transferred.
                 stream.synchronize()?;
             }
         }

@@ -1,9 +1,9 @@
 //! The decision about the candidates of sweeps: the CPU computes exact distances, in double
 //! precision.
 //!
-//! A query is settled once its candidates prove which references are nearest; otherwise it stays
+//! A query is settled once its candidates prove which references are nearest. Otherwise it stays
 //! open. A second sweep collects more candidates of open queries. The CPU searches for queries that
-//! stay open after it.
+//! stay open after the second sweep.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,23 +21,23 @@ use super::sweeper::{Sweeper, Swept};
 use super::work_queue::DeviceLoss;
 use crate::policy;
 
-/// Largest number of candidates of a query that a sweep may keep; the CPU searches for queries that
+/// Largest number of candidates of a query that a sweep may keep. The CPU searches for queries that
 /// need more.
 pub const MOST_CANDIDATES: usize = MOST_ROOM / 4;
 
 /// Largest number of bytes of candidates that are collected at a time.
 pub const BATCH_BYTES: usize = 1 << 31;
 
-/// The second sweep keeps this multiple of the first sweep's candidates. Only the time depends on
-/// it.
+/// Number of candidates that the second sweep keeps, as a multiple of those that the first sweep
+/// keeps. Only the time depends on it.
 const SECOND_SWEEP_FACTOR: usize = 8;
 
-/// Number of queries that a thread settles at a time, with one set of buffers. If smaller, it
-/// allocates more often.
+/// Number of queries that a thread settles at a time, with one set of buffers. If it is smaller,
+/// threads allocate buffers more often.
 const QUERIES_PER_TASK: usize = 1 << 7;
 
-/// Number of queries of a batch of this size that may stay open before the next frame takes
-/// over: a few, plus one in `ratio`.
+/// Number of queries of a batch that may stay open before the next frame takes over: a constant,
+/// plus one in `ratio`.
 fn may_stay_open(batch: usize, ratio: usize) -> usize {
     policy::FEW_OPEN + batch / ratio
 }
@@ -103,7 +103,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     }
 
     /// Sweeps again for more candidates of open queries, if there is a device with enough memory.
-    /// Adds the answers to `later`; returns the queries that stay open.
+    /// Adds the answers to `later`. Returns the queries that stay open.
     fn sweep_again(
         &mut self,
         open: OpenQueries,
@@ -140,7 +140,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         Ok(still_open)
     }
 
-    /// The candidates of some open queries; `None` if the device fails.
+    /// Sweeps for the candidates of some open queries. Returns `None` if the device fails.
     fn second_sweep(
         &mut self,
         request: &NeighbourRequest,
@@ -161,7 +161,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         }
     }
 
-    /// Decides about those queries of a batch whose candidates suffice.
+    /// Decides about the queries of a batch. A query stays open if its candidates do not suffice.
     fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: &Swept) -> Decisions {
         let (host, frame, positions) = (&*self.host, self.frame, self.positions);
         let decide = |start: usize| {

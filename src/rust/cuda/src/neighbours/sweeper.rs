@@ -31,7 +31,8 @@ pub trait Sweeper: Worker + Sync {
         monitor: &Monitor,
     ) -> Result<Swept>;
 
-    /// A second sweeper of the same references on the same device; `None` if they cannot be shared.
+    /// A second sweeper of the same references on the same device. Returns `None` if the references
+    /// cannot be shared.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -63,9 +64,9 @@ pub trait Sweeper: Worker + Sync {
 pub struct Swept {
     /// Number of candidates kept of each query.
     pub capacity: usize,
-    /// Number of candidates of a query for which there was room in the collection.
+    /// Number of candidates of a query for which the sweep had room.
     pub room: usize,
-    /// Number of candidates found of each query; if larger than `room`, some candidates were
+    /// Number of candidates found of each query. If it is larger than `room`, some candidates were
     /// dropped.
     pub counts: Vec<u32>,
     /// For each query, a lower bound on the keys of all references that were not kept.
@@ -75,12 +76,12 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// Writes the candidates of the `i`-th query of the batch, which is the `at`-th of the request,
-    /// to `found`: lower bounds and indices, in increasing order. Returns a lower bound on all
-    /// other references within the limit, if there are any.
+    /// Writes the candidates of the `i`-th query of the batch, which is the `at`-th query of the
+    /// request, to `found`: lower bounds and indices, in increasing order. Returns a lower bound on
+    /// the distances of all other references within the limit, if there are any.
     ///
     /// # Errors
-    /// The query's limit, if more candidates were found than collected.
+    /// The query's limit, if the sweep dropped candidates.
     pub fn candidates(
         &self,
         i: usize,
@@ -100,7 +101,7 @@ impl Swept {
         let candidate = |&key: &u64| (in_data_units(key), positions.indices[position(key)]);
         found.clear();
         found.extend(keys.iter().map(candidate));
-        // So far, equal bounds are in the order of positions.
+        // Before this sort, equal bounds are in the order of positions.
         found.sort_unstable_by_key(|&(bound, index)| (bound.to_bits(), index));
         let beyond = first_beyond(frame.limit(limit));
         Ok((self.floors[i] != beyond).then(|| in_data_units(self.floors[i])))

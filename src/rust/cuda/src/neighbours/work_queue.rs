@@ -35,7 +35,7 @@ pub fn record_loss(losses: &mut Vec<DeviceLoss>, device: usize, error: Error) {
 
 /// The state of a queue.
 struct State {
-    /// The first piece that was not claimed yet.
+    /// The first piece that no worker has claimed yet.
     next: usize,
     /// The end of the pieces.
     end: usize,
@@ -70,8 +70,9 @@ impl WorkQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece for a worker on this device. Waits while other workers process the last
-    /// pieces, since these may be returned. `None` when all pieces are done, or the device is lost.
+    /// Claims the next piece for a worker on this device. Waits while other workers process the
+    /// last pieces, since they may return these pieces. Returns `None` when all pieces are done, or
+    /// the device is lost.
     fn claim(&self, device: usize) -> Option<Claim<'_>> {
         let must_wait = |state: &mut State| {
             let is_empty = state.returned.is_empty() && state.next >= state.end;
@@ -102,14 +103,15 @@ impl WorkQueue {
     }
 }
 
-/// A piece that a worker is processing, until the piece is done, or the worker fails or panics.
+/// A piece that a worker is processing. The claim ends when the piece is done, or when the worker
+/// fails or panics.
 struct Claim<'a> {
     queue: &'a WorkQueue,
     piece: usize,
 }
 
 impl Claim<'_> {
-    /// Returns the piece to the queue, as the device failed.
+    /// Returns the piece to the queue because the device failed.
     fn return_piece(self, device: usize) {
         let mut state = self.queue.state();
         if state.end > 0 {
@@ -130,16 +132,16 @@ impl Drop for Claim<'_> {
 type Report<T> = (usize, usize, Result<T>);
 
 /// Lets `workers` do `work` on pieces, each worker in its own thread. A worker claims the next
-/// piece when it has done one, so a fast worker does more pieces. Meanwhile the calling thread
-/// passes results to `take`, in the order of the pieces, until all are done or `take` breaks;
-/// returns which.
+/// piece when it has done a piece, so a fast worker does more pieces. Meanwhile the calling thread
+/// passes results to `take`, in the order of the pieces, until all pieces are done or `take`
+/// breaks. Returns whether `take` broke.
 ///
-/// If a device fails, its workers get no more pieces, other devices do the piece that failed, and
-/// the device is added to `losses`.
+/// If a device fails, its workers get no more pieces, another device does the piece that failed,
+/// and the device is added to `losses`.
 ///
 /// # Errors
-/// If all devices fail, the error of the last one; otherwise the first error that a worker or
-/// `take` returns. After an error, no further piece is begun.
+/// If all devices fail, the error of the last device; otherwise the first error that a worker or
+/// `take` returns. After an error, no worker begins a further piece.
 pub fn process<W: Worker, T: Send>(
     workers: &mut [W],
     pieces: &[Range<usize>],
@@ -168,7 +170,7 @@ pub fn process<W: Worker, T: Send>(
                 }
             });
         }
-        // Only the threads hold senders now: once they end, so do the reports.
+        // Only the threads hold senders now, so the reports end when the threads end.
         drop(sender);
         let taken = take_in_order(&receiver, pieces, losses, take);
         queue.stop();
@@ -176,7 +178,7 @@ pub fn process<W: Worker, T: Send>(
     })
 }
 
-/// Passes the results of all pieces to `take`, in order; as [`process`].
+/// Passes the results of all pieces to `take`, in their order. Returns as [`process`] does.
 fn take_in_order<T>(
     reports: &Receiver<Report<T>>,
     pieces: &[Range<usize>],
@@ -218,7 +220,7 @@ mod tests {
     /// A worker that counts the pieces that it has begun.
     struct Counter {
         device: usize,
-        /// The piece at which it fails, by its own count from 1.
+        /// The piece at which this worker fails, by its own count from 1.
         fails_at: Option<usize>,
         begun: usize,
     }
@@ -247,7 +249,7 @@ mod tests {
         Error::Device(format!("{device} is gone"))
     }
 
-    /// Lets the workers process `count` pieces; returns the result, the number of results taken,
+    /// Lets the workers process `count` pieces. Returns the result, the number of results taken,
     /// and the lost devices.
     fn process_by(
         workers: &mut [Counter],
@@ -354,7 +356,7 @@ mod tests {
                 to_fail.for_each(|worker| worker.fails_at = Some(at));
                 let (processed, taken, lost) = process_by(&mut workers, 100);
                 assert_eq!((processed, taken), (DONE, 100));
-                // A slow worker may not have come to its failure; a worker that failed began no
+                // A slow worker may not have reached its failure. A worker that failed has begun no
                 // further piece.
                 let failed: Vec<usize> = (0..failing).filter(|&d| workers[d].begun == at).collect();
                 assert_eq!(lost, failed);
@@ -365,8 +367,8 @@ mod tests {
 
     #[test]
     fn who_has_nothing_to_do_any_more_waits_for_what_may_come_back() {
-        // Both workers process one of the last two pieces; the first fails after the second is
-        // done.
+        // Each worker processes one of the last two pieces. The first worker fails after the second
+        // worker is done.
         let (both_there, through) = (Barrier::new(2), Barrier::new(2));
         let mut workers = counters(0..2);
         let mut lost = Vec::new();

@@ -34,7 +34,7 @@ fn compare_with_the_gpu(rounds: usize, largest: usize) {
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_has_the_bits_of_the_cpu() {
     compare_with_the_gpu(20, 500);
-    // Several pieces.
+    // The GPU computes these distances in several pieces.
     compare_with_the_gpu(2, 4000);
 }
 
@@ -44,8 +44,8 @@ fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_the_gpu(4, 150);
 }
 
-/// Two numbers whose difference divided by their sum is as near to the midpoint between two doubles
-/// as a quotient can be.
+/// Draws two numbers. The quotient of their difference and their sum is as near to the midpoint
+/// between two doubles as a quotient can be.
 fn hard_to_divide(random: &mut Random) -> [f64; 2] {
     loop {
         let bits = |random: &mut Random| random.below(1 << 26) as u128;
@@ -54,7 +54,7 @@ fn hard_to_divide(random: &mut Random) -> [f64; 2] {
         let inverse = (0..6).fold(1u128, |i, _| {
             i.wrapping_mul(2u128.wrapping_sub(sum.wrapping_mul(i)))
         });
-        // Its product with `sum` is one more, or one less, than a multiple of 2⁵⁴.
+        // The product of `middle` and `sum` is one more, or one less, than a multiple of 2⁵⁴.
         let middle = [inverse, inverse.wrapping_neg()][random.below(2)] % (1 << 54);
         let difference = (middle * sum + (1 << 53)) >> 54;
         assert_eq!((middle * sum).abs_diff(difference << 54), 1);
@@ -77,7 +77,7 @@ fn the_gpu_divides_like_the_cpu() {
         let value = |random: &mut Random| match round % 5 {
             0 => random.normal() * power(random, 400),
             1 => random.below(50) as f64,
-            // Mantissas with almost only ones, and with hardly any.
+            // Mantissas with hardly any ones, and mantissas with hardly any zeros.
             2 => {
                 let few = 1.0 + f64::EPSILON * random.below(40) as f64;
                 let many = 2.0 - f64::EPSILON * random.below(40) as f64;

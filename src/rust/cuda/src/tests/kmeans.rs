@@ -48,7 +48,7 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
     }
 }
 
-/// Enough centers that the GPU compares them in half precision first.
+/// There are enough centers for the GPU to compare in half precision first.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn many_centers_have_the_bits_of_the_cpu() {
@@ -61,7 +61,8 @@ fn many_centers_are_compared_alike_on_small_data() {
     compare_many_centers(&[Data::Plain, Data::Islands], 70..90, 300);
 }
 
-/// Compares with all centers, in half or in single precision first.
+/// Compares k-means that compares all centers, in half or in single precision first, with the
+/// CPU's.
 fn compare_many_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
     let singles = Handover {
         kmeans_half_coordinates: usize::MAX,
@@ -72,7 +73,7 @@ fn compare_many_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize)
         kmeans_half_coordinates: 0,
         ..singles
     };
-    // Less than, exactly, and more than what a tensor core multiplies at a time.
+    // Fewer columns than a tensor core multiplies at a time, exactly this number, and more.
     let columns = [3, 16, 14, 64, 100];
     let cases = Cases {
         seed: 17,
@@ -96,7 +97,8 @@ fn near_centers_are_compared_alike_on_small_data() {
     compare_near_centers(&[Data::Plain, Data::Grid, Data::Islands], 2..90, 300);
 }
 
-/// Compares with near centers however many these are, and only if they are few.
+/// Compares k-means that compares any number of near centers, or only a small number, with the
+/// CPU's.
 fn compare_near_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
     let any = Handover {
         kmeans_near_centers: 2,
@@ -130,7 +132,8 @@ fn draws_by_codes_are_alike_on_small_data() {
     compare_codes(&[Data::Plain, Data::Grid, Data::Islands], 2..90, 300);
 }
 
-/// Draws by codes from the second center and from a later one on, and without codes.
+/// Compares k-means that draws by codes from the second center on, from a later center on, or not
+/// at all, with the CPU's.
 fn compare_codes(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
     let all = Handover {
         kmeans_grouped_centers: usize::MAX,
@@ -152,14 +155,15 @@ fn compare_codes(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
         kinds,
         centers,
         most_rows,
-        // Codes fill 16 bytes, or need more.
+        // Codes take exactly 16 bytes, fewer, or more.
         columns: [14, 1, 15, 30, 63],
     };
     cases.compare(&[("all", all), ("later", later), ("none", none)]);
 }
 
-/// Data of these kinds in turn, with these numbers of columns in turn, a number of centers in this
-/// range, and at most so many more rows.
+/// Sizes and kinds of the data of a test. The cases take the kinds and the numbers of columns in
+/// turn. The number of centers is in the range `centers`, and there are at most `most_rows` more
+/// rows than centers.
 struct Cases<'a> {
     seed: u64,
     kinds: &'a [Data],
@@ -209,7 +213,7 @@ fn several_gpus_have_the_bits_of_the_cpu_and_of_one() {
     compare_with_plain_iterations(&all);
     let cpu = Cpu::new(4).unwrap();
     let mut random = Random(16);
-    // Fewer centers than devices; more observations than are copied at a time.
+    // Fewer centers than devices, and more observations than are copied at a time.
     for (data, n, p, k) in [
         (Data::Mixture, 1_000, 3, 1),
         (Data::Offset, 50_000, 40, 101),

@@ -60,7 +60,7 @@ fn the_gpu_links_points_that_do_not_fit() {
         let tree = |on: &dyn NeighbourDevice| spanning::tree(&points, on, &Monitor::default());
         assert!(tree(&cuda) == tree(&cpu), "{metric:?}");
     }
-    // Clusters have to fit in the memory.
+    // A search among clusters needs all rows in the device's memory.
     let ward = geometric::ward(&x, &cuda, &Monitor::default());
     assert!(matches!(ward, Err(Error::Memory(_))));
 }

@@ -1,4 +1,4 @@
-//! Tests of work whose device is lost in the middle of it.
+//! Tests that lose a device in the middle of its work.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -33,11 +33,11 @@ trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourD
 
 impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourDevice> AnyDevice for D {}
 
-/// The devices that a test uses, and how.
+/// The devices that a test uses, and limits on their use.
 struct Setting {
     devices: Option<&'static [usize]>,
     memory: Option<usize>,
-    /// Whether even the largest problems are merged in blocks.
+    /// Whether thread blocks merge even the largest problems.
     blocks: bool,
 }
 
@@ -62,8 +62,8 @@ const ONE: Setting = Setting {
     blocks: false,
 };
 
-/// Loses device 0, and with it all devices of the process, in the middle of some work: the error
-/// names the device.
+/// Loses device 0, and with it all devices of the process, in the middle of some work. Checks that
+/// the error names the device.
 fn lose_in_the_middle_of<T: PartialEq>(
     case: usize,
     setting: &Setting,

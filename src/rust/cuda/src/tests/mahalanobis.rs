@@ -14,7 +14,7 @@ fn compare_with_the_gpu(rounds: usize, largest: usize) {
     let mut random = Random(99);
     for round in 0..rounds {
         let data = DATA[round % DATA.len()];
-        // Ties at 0 that result from rounding have to be searched for, which takes O(n³) time.
+        // A search for ties at 0 that result from rounding takes O(n³) time.
         let most = match data {
             Data::Minute => largest.min(400),
             _ => largest,
@@ -80,7 +80,7 @@ fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
     let mut random = Random(98);
     for n in [400, 4000, 12_000] {
         let x = draw(&mut random, Data::Mixture, n, 10);
-        // Many apriori clusters, so that every device gets some.
+        // There are many apriori clusters, so that every device gets some.
         let labels: Vec<u32> = (0..n).map(|_| random.below(n / 40) as u32).collect();
         let options = options(&mut random, n);
         let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());

@@ -10,8 +10,8 @@ use gmhclust_core::{Cpu, Monitor};
 
 use super::cuda;
 
-/// Checks that GPU and CPU give the same trees, bit for bit: of given dissimilarities and of
-/// points, in both precisions, with and without members.
+/// Checks that GPU and CPU give the same trees, bit for bit. The trees are of given dissimilarities
+/// and of points, in both precisions, with and without members.
 fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
     let cuda = cuda(3);
     let cpu = Cpu::new(3).unwrap();
@@ -58,7 +58,7 @@ fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
                         points.metric()
                     );
                     match (tree(&cuda), tree(&cpu)) {
-                        // If several values cannot be used, any of them may be named.
+                        // If several values cannot be used, the error may name any of them.
                         (Err(Error::Input(_)), Err(Error::Input(_))) => {}
                         (on_gpu, on_cpu) => assert!(on_gpu == on_cpu, "{case}"),
                     }

@@ -1,4 +1,4 @@
-//! Compares GPUs with the CPU, bit for bit, and tests work whose device is lost.
+//! Compares GPUs with the CPU, bit for bit, and tests the loss of a device during work.
 
 mod distances;
 mod kmeans;
@@ -15,12 +15,12 @@ use gmhclust_core::Cpu;
 
 use crate::{Cuda, Handover};
 
-/// All usable devices; they do all work that they can.
+/// Cuda with all usable devices. The devices do all work that they can.
 fn cuda(threads: usize) -> Cuda {
     cuda_on(None, threads)
 }
 
-/// These devices; they do all work that they can.
+/// Cuda with these devices. The devices do all work that they can.
 fn cuda_on(devices: Option<&[usize]>, threads: usize) -> Cuda {
     try_cuda_on(devices, threads).unwrap()
 }
@@ -29,8 +29,8 @@ fn try_cuda_on(devices: Option<&[usize]>, threads: usize) -> Result<Cuda> {
     Cuda::new(devices, Arc::new(Cpu::new(threads)?), Handover::default())
 }
 
-/// Cuda with all devices; `None` if there are fewer than two. The line of a test that does not
-/// check its claim begins with `skipped: `; tools/test-gpu counts these lines.
+/// Cuda with all devices, or `None` if there are fewer than two. A test that does not check its
+/// claim prints a line that begins with `skipped: `. tools/test-gpu counts these lines.
 fn several_gpus() -> Option<Cuda> {
     let cuda = cuda(4);
     if cuda.devices() < 2 {

@@ -1,4 +1,4 @@
-//! The arguments of the kernels of tree.cu, and the arrays that they work in.
+//! The arguments and the arrays of the kernels of tree.cu.
 
 use std::mem::swap;
 use std::ops::Range;
@@ -11,21 +11,34 @@ use super::clusters::{padded_len, Clusters, BALL_SCALARS, COORDINATES, SCALARS};
 use crate::arguments::{arguments, named_values};
 use crate::blocks::banded_len;
 
-// As in tree_launch.cuh.
+// tree_launch.cuh defines the same constants; a test compares them.
+
+/// Threads of a block.
 pub const THREADS: u32 = 256;
+/// Nearest older clusters that are kept for each cluster.
 pub const CANDIDATES: usize = 16;
+/// Clusters that a search has room for.
 const FOUND_ROOM: usize = 512;
+/// Clusters whose distances to a node are computed together.
 const DECIDED_TOGETHER: usize = 16;
+/// Partial sums of a job: two for each direction of each distance.
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
+/// Bytes of shared memory for sums of members' distances.
 const SUMS_BYTES: usize = 6_144;
+/// Entries of each of the two ring buffers, `posted` and `done`.
 const RING: usize = 16_384;
+/// Slots that a search leaves out.
 const SKIPPED: usize = 32;
+/// Heads in a leaf of the priority queue.
 const LEAF: usize = 32;
+/// Largest number of leaves of the priority queue.
 const MAX_LEAVES: usize = 32_768;
+/// Largest number of regions, the balls around balls.
 const MAX_REGIONS: usize = 1024;
 
 /// Number of positions in a ball: one for each thread of a warp.
 pub const BALL: usize = 32;
+/// Clusters whose distances to a node the sequencer computes together.
 const SEQUENCER_TOGETHER: usize = 8;
 /// Index of the third moments in the spread of a shape, as in enum Spread.
 const THIRD_MOMENTS: usize = 3;
@@ -34,22 +47,29 @@ const THIRD_MOMENTS: usize = 3;
 pub const MOST_CLUSTERS: usize = LEAF * MAX_LEAVES;
 const _: () = assert!(MOST_CLUSTERS <= MAX_REGIONS * BALL * BALL);
 
-/// Number of values of a recent cluster's row beside its coordinates, with one to make it odd.
+/// Largest number of values of a recent cluster's row after its coordinates. One of them pads the
+/// row to an odd length.
 const RECENT_SCALARS: usize = 3;
 
-/// The sizes of a module's lists, which depend on its largest number of columns.
+/// The sizes of a module's lists, by the module's largest number of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ListSizes {
+    /// Jobs at a time.
     jobs: usize,
+    /// Most recent merges that the sequencer has the unions of.
     recent: usize,
+    /// Bytes of shared memory for the sequencer's state, without its lists and rows.
     sequencer_bytes: usize,
+    /// Points that a warp searches for at a time at the start.
     points_a_warp: usize,
+    /// Bytes of shared memory of a search.
     search_bytes: usize,
+    /// Clusters whose distances a block computes at a time.
     block_together: usize,
 }
 
-/// Largest number of columns that are few: there, the lists are shorter, and sums over many members
-/// are fast.
+/// Largest number of columns of the module with the shortest lists. Up to this number, sums over
+/// many members are fast, too.
 pub const FEW_COLUMNS: usize = 16;
 const OF_FEW_COLUMNS: ListSizes = ListSizes {
     jobs: 128,
@@ -65,8 +85,8 @@ const OF_MANY_COLUMNS: ListSizes = ListSizes {
     sequencer_bytes: 65_920,
     ..OF_FEW_COLUMNS
 };
-/// Largest number of columns whose coordinates are kept in registers. With more, the factor in
-/// double precision on which a block works is in device memory.
+/// Largest number of columns whose coordinates fit in registers. With more columns, a block keeps
+/// the whitening factor that it computes, in double precision, in device memory.
 pub const MOST_IN_REGISTERS: usize = 64;
 const OF_WIDE_TREES: ListSizes = ListSizes {
     points_a_warp: 4,
@@ -74,29 +94,34 @@ const OF_WIDE_TREES: ListSizes = ListSizes {
     block_together: 6,
     ..OF_FEW_COLUMNS
 };
-/// Number of clusters for each job at a time between these limits.
+/// Number of clusters for each job at a time, between the limits of [`TreeSizes::max_jobs`].
 const CLUSTERS_A_JOB: usize = 256;
 /// Number of jobs at a time in wide trees.
 const JOBS_OF_WIDE_TREES: usize = 32;
-/// Largest number of pairs at the front of the queue whose unions are prepared. Only the time
+/// Largest number of pairs at the front of the queue that are merged speculatively. Only the time
 /// depends on it.
 const PAIRS: u32 = 32;
+/// As [`PAIRS`], for wide trees.
 const PAIRS_OF_WIDE_TREES: u32 = 8;
 /// Largest number of jobs at a time.
 pub const JOBS: usize = OF_MANY_COLUMNS.jobs;
 
-/// Where the sequencer, the block that makes the merges, keeps its lists and rows, as enum
-/// Placement in tree_launch.cuh.
+/// Memory for the lists and rows of the sequencer, the block that makes the merges. Same order as
+/// enum Placement in tree_launch.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Placement {
+    /// All in shared memory.
     AllInShared,
+    /// The rows of jobs in device memory.
     JobRowsApart,
+    /// The rows of jobs and the lists of candidates in device memory.
     ListsApart,
+    /// All in device memory: also the rows of recent clusters.
     RecentRowsApart,
 }
 
 impl Placement {
-    /// All placements; each needs more shared memory than the next one.
+    /// All placements. Each needs more shared memory than the next placement.
     pub const ALL: [Self; 4] = [
         Self::AllInShared,
         Self::JobRowsApart,
@@ -105,20 +130,27 @@ impl Placement {
     ];
 }
 
-/// The reason why a launch has ended.
+/// The reason why a launch has ended. Same order as enum Status in tree_launch.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
+    /// The launch has taken as long as it may.
     TimeIsUp,
+    /// The tree is complete.
     AllMerged,
+    /// All clusters have become full-size: their shapes change.
     AllFullSize,
+    /// The host asked the kernel to stop.
     Stopped,
+    /// The kernel cannot go on; the tree must be made in another way.
     GaveUp,
+    /// Many positions have no cluster any more.
     ManyGone,
+    /// There is no room for the members of a union.
     NoRoom,
 }
 
 impl Status {
-    /// The status of this number in tree_launch.cuh.
+    /// The status with this number in tree_launch.cuh; `None` for any other number.
     pub fn of(number: u32) -> Option<Self> {
         use Status::*;
         [
@@ -135,7 +167,7 @@ impl Status {
     }
 }
 
-/// Indices of the words of the control state, as in enum Control.
+/// Indices of words of the control state, as in enum Control of tree_launch.cuh.
 pub mod control {
     pub const STATUS: usize = 0;
     pub const STATE_STARTS: usize = 4;
@@ -149,7 +181,7 @@ pub mod control {
 use control::CONTROL_WORDS;
 
 arguments! {
-    /// As in tree_launch.cuh; only the size is used here.
+    /// As in tree_launch.cuh. The host uses only the size.
     pub struct Job {
         node: u32,
         slot: u32,
@@ -172,7 +204,7 @@ arguments! {
         made: u32,
     }
 
-    /// As in tree_launch.cuh; only the size is used here.
+    /// As in tree_launch.cuh. The host uses only the size.
     pub struct SharedWork {
         next: u32,
         done: u32,
@@ -191,7 +223,7 @@ arguments! {
         starts: [u32; DECIDED_TOGETHER],
     }
 
-    /// As in tree_launch.cuh; the pointers are addresses on the device.
+    /// As in tree_launch.cuh. The pointers are device addresses.
     pub struct Tree {
         pub threshold: f64,
         pub unit: f64,
@@ -221,7 +253,7 @@ arguments! {
 }
 
 named_values! {
-    /// The arrays that the kernels work in, in struct Tree.
+    /// The arrays of the kernels, in struct Tree of tree_launch.cuh.
     pub struct TreeArrays {
         center,
         x,
@@ -279,8 +311,8 @@ named_values! {
     }
 }
 
-/// The byte ranges of all arrays in one allocation of device memory. A separate allocation for each
-/// array would take longer than a small tree.
+/// The byte range of each array in one allocation of device memory. Separate allocations would take
+/// longer than a small tree.
 #[derive(Debug, Clone)]
 pub struct TreeLayout {
     pub arrays: TreeArrays<Range<usize>>,
@@ -289,12 +321,13 @@ pub struct TreeLayout {
     pub bytes: usize,
 }
 
-/// Largest number of blocks that make the merges of a tree, which the ring of their posts limits.
+/// Largest number of blocks that make the merges of a tree. The length of the ring of posted jobs
+/// limits it.
 pub const MOST_BLOCKS: usize = 168;
-/// Number of blocks, for each block of the merging kernel, that search at the start. Only the time
+/// Number of blocks that search at the start, for each block of the merging kernel. Only the time
 /// depends on it.
 pub const SEARCHES: usize = 4;
-/// Largest number of blocks of a launch that work on factors.
+/// Largest number of blocks of a launch that compute whitening factors.
 const MOST_LAUNCHED: usize = SEARCHES * MOST_BLOCKS;
 
 /// Alignment of every array, in bytes.
@@ -316,19 +349,21 @@ pub struct TreeSizes {
     pub observations: usize,
 }
 
-/// Room for the members of unions, in observations: MEMBER_ROOM times the number n of observations,
-/// but at most the larger of MANY_MEMBERS and LEAST_MEMBER_ROOM times n. With less room, the
+/// Room for the members of unions, as a multiple of the number of observations. With less room, the
 /// members of active clusters are gathered more often.
 const MEMBER_ROOM: usize = 64;
+/// Smallest room for the members of unions, as a multiple of the number of observations: a limit of
+/// [`MANY_MEMBERS`] is not applied below it.
 const LEAST_MEMBER_ROOM: usize = 4;
+/// Largest room for the members of unions, in members, unless [`LEAST_MEMBER_ROOM`] gives more.
 const MANY_MEMBERS: usize = 1 << 28;
-/// Most observations of a tree: 24 clusters and a node of so many each have numbers for all
-/// members.
+/// Largest number of observations of a tree. The kernels count the members of 24 clusters and a
+/// node, each with up to this number of members, in 32 bits.
 pub const MOST_OBSERVATIONS: usize = 1 << 27;
 
 impl TreeSizes {
-    /// The sizes for a problem of which `shaped` clusters have a shape, with the module for up to
-    /// `most_columns` columns.
+    /// The sizes for a problem with `shaped` clusters that have a shape at the start, for the
+    /// module for up to `most_columns` columns.
     pub fn new(problem: &Problem, most_columns: usize, shaped: usize) -> Self {
         let clusters = problem.clusters();
         Self {
@@ -395,7 +430,7 @@ impl TreeSizes {
                 Distance::FullMahalanobis => 8 * shapes * self.spread_len(),
             },
             free_shapes: 4 * shapes,
-            // A read of a cluster that changes at the same time may reach beyond the room.
+            // A block that reads a cluster while it changes may read beyond the room.
             members: 4 * (self.member_room() + observations),
             spare_members: 4 * observations,
             slots_at: 4 * capacity,
@@ -460,18 +495,18 @@ impl TreeSizes {
         THIRD_MOMENTS + self.dimensions
     }
 
-    /// Number of balls, each around [`BALL`] positions.
+    /// Number of balls, each around the clusters at [`BALL`] positions.
     pub fn balls(&self) -> usize {
         self.capacity / BALL
     }
 
-    /// Number of words of a query and its factor.
+    /// Number of words of a query and its whitening factor.
     pub fn query_words(&self) -> usize {
         let query = (COORDINATES + self.most_columns).next_multiple_of(4);
         (query + padded_len(self.dimensions)).next_multiple_of(4)
     }
 
-    /// Bytes of the rows, and of the whitening factors in single precision.
+    /// Bytes of the rows, and bytes of the whitening factors in single precision.
     pub fn clusters_bytes(&self) -> [usize; 2] {
         [
             self.rows_bytes(),
@@ -483,17 +518,18 @@ impl TreeSizes {
         4 * (self.dimensions + SCALARS) * self.capacity
     }
 
-    /// Bytes of shared memory of a block that does jobs.
+    /// Bytes of shared memory of a worker, a block that does jobs.
     pub fn job_bytes(&self) -> usize {
         self.lists().search_bytes + 4 * self.query_words() + self.workspace_bytes()
     }
 
-    /// Number of jobs at a time. The time of a tree depends on it, not its merges: with too many,
-    /// the device prepares unions that are never merged; with too few, blocks wait. On an H200, 128
-    /// were 1.6 and 1.4 times as fast as 256 with full distances (30,000 x 41, 60,000 x 37), and
-    /// 1.1 times with centroid distances for 30,000 x 50; 256 were 1.1 times as fast for 60,000 x
-    /// 37. In wide trees, 32 with 8 pairs were 1.2 and 1.35 times as fast as 64 with 32 pairs
-    /// (30,000 x 64, 30,000 x 100).
+    /// Largest number of jobs at a time. Only the time depends on it. With too many jobs, the
+    /// device prepares unions that are never merged. With too few jobs, blocks wait.
+    ///
+    /// Measured on an H200. Full distances: 128 jobs were 1.6 (30,000 x 41) and 1.4 (60,000 x 37)
+    /// times as fast as 256 jobs. Centroid distances: 128 jobs were 1.1 times as fast for 30,000 x
+    /// 50, and 256 jobs were 1.1 times as fast for 60,000 x 37. Wide trees: 32 jobs with 8 pairs
+    /// were 1.2 (30,000 x 64) and 1.35 (30,000 x 100) times as fast as 64 jobs with 32 pairs.
     pub fn max_jobs(&self) -> usize {
         let most = self.lists().jobs;
         match self.distance {
@@ -503,7 +539,7 @@ impl TreeSizes {
         }
     }
 
-    /// Largest number of pairs whose unions are prepared at a time.
+    /// Largest number of pairs that are merged speculatively at a time.
     pub fn max_pairs(&self) -> u32 {
         if self.is_wide() {
             PAIRS_OF_WIDE_TREES
@@ -522,18 +558,18 @@ impl TreeSizes {
         }
     }
 
-    /// Number of points that a warp searches for at a time at the start.
+    /// Number of points whose neighbours a warp searches for at a time at the start.
     pub fn points_a_warp(&self) -> usize {
         self.lists().points_a_warp
     }
 
-    /// Whether the module takes more columns than registers have room for. Then the factors on
-    /// which blocks work are in device memory.
+    /// Whether the module is for more columns than registers have room for. Blocks of a wide tree
+    /// compute whitening factors in device memory.
     fn is_wide(&self) -> bool {
         self.most_columns > MOST_IN_REGISTERS
     }
 
-    /// Bytes of shared memory of the sequencer.
+    /// Bytes of shared memory of the sequencer, with its lists and rows in this placement.
     pub fn sequencer_bytes(&self, placement: Placement) -> usize {
         let (p, lists) = (self.dimensions, self.lists());
         let in_shared = |apart: Placement, bytes: usize| if placement < apart { bytes } else { 0 };
@@ -554,7 +590,7 @@ impl TreeSizes {
         self.workspace_bytes() + 4 * self.query_words()
     }
 
-    /// The size of struct Workspace in tree_union.cuh, in bytes.
+    /// Bytes of struct Workspace in tree_union.cuh.
     fn workspace_bytes(&self) -> usize {
         let p = self.dimensions;
         let factor = if self.is_wide() { 0 } else { banded_len(p) };
@@ -568,8 +604,8 @@ impl TreeSizes {
 }
 
 impl Tree {
-    /// Swaps the arrays of positions with the spare arrays, to which the kernels have copied them
-    /// without gaps: the first `left` positions are used.
+    /// Swaps the arrays of positions with the spare arrays. The kernels must have copied all
+    /// clusters to the first `left` positions of the spare arrays, without gaps.
     pub fn use_spare(&mut self, clusters: &mut Clusters, left: u32) {
         let arrays = &mut self.arrays;
         swap(&mut arrays.slots_at, &mut arrays.spare_slots_at);
@@ -579,7 +615,7 @@ impl Tree {
     }
 }
 
-/// The merges, from the bytes of their heights and of the slots of their pairs.
+/// Converts the bytes of heights (`f64`) and of lower and higher slots (`u32`) to merges.
 pub fn to_merges(heights: &[u8], lower: &[u8], higher: &[u8]) -> Vec<Merge> {
     let heights: Vec<f64> = bytemuck::pod_collect_to_vec(heights);
     let lower: Vec<u32> = bytemuck::pod_collect_to_vec(lower);
@@ -598,11 +634,11 @@ mod tests {
     use super::*;
     use crate::arguments::{check, constants};
 
-    /// As the help of `gpu_devices()` says: a T4 has room for 39 columns, a V100 for 135, an
+    /// The help of `gpu_devices()` says that a T4 has room for 39 columns, a V100 for 135, and an
     /// A100 for all.
     #[test]
     fn blocks_of_small_gpus_have_room() {
-        // More than the kernel's own variables: Entries and Shared.
+        // An upper bound on the static shared memory of the kernel, Entries and Shared.
         const FIXED: usize = 14 << 10;
         let needed = |p: usize, most_columns: usize| {
             let sizes = TreeSizes {
@@ -624,8 +660,8 @@ mod tests {
         assert!(fits(208, 208, 163));
     }
 
-    /// As the help of `gpu_devices()` says: about 5 p² + 32 p + 420 bytes, and half a kilobyte more
-    /// with full distances in 14 columns, 1.5 more in 100.
+    /// The help of `gpu_devices()` says that a cluster takes about 5 p² + 32 p + 420 bytes. Full
+    /// distances take half a kilobyte more in 14 columns, and 1.5 kilobytes more in 100.
     #[test]
     fn clusters_take_the_memory_that_the_help_says() {
         let clusters = 100_000;

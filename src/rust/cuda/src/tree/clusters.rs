@@ -1,5 +1,5 @@
-//! The rows of clusters in single precision, for which the kernels compute lower bounds, as in
-//! kernels/clusters.cuh.
+//! The rows of clusters in single precision, from which the kernels compute lower bounds. The
+//! layout is that of kernels/clusters.cuh.
 
 use std::mem::offset_of;
 
@@ -10,8 +10,8 @@ use gmhclust_core::mahalanobis::screen::ClusterView;
 use crate::arguments::arguments;
 
 arguments! {
-    /// The scalars of a cluster: those of its [`ClusterView`], and the number of its whitening
-    /// factor. As enum Scalar.
+    /// The scalars of a cluster: the scalars of its [`ClusterView`], and the number of its
+    /// whitening factor. Same order as enum Scalar.
     pub struct Scalars {
         error: f32,
         low: f32,
@@ -24,7 +24,7 @@ arguments! {
         shape: u32,
     }
 
-    /// The kernels' second argument; the pointers are addresses on the device.
+    /// The kernels' second argument. The pointers are device addresses.
     pub struct Clusters {
         pub rows: u64,
         pub factors: u64,
@@ -33,14 +33,15 @@ arguments! {
     }
 }
 
-/// Index of the scalar `low`, and number of all scalars.
+/// Index of the scalar `low`.
 pub const LOW: usize = offset_of!(Scalars, low) / size_of::<u32>();
+/// Number of scalars of a cluster.
 pub const SCALARS: usize = size_of::<Scalars>() / size_of::<u32>();
 
 /// Number of words of a query before the coordinates of its mean.
 pub const COORDINATES: usize = SCALARS;
 
-/// Number of values of a ball beside the coordinates of its centre.
+/// Number of values of a ball after the coordinates of its centre.
 pub const BALL_SCALARS: usize = 2;
 
 // SAFETY: 32-bit numbers without padding between them, for which all bits are valid.
@@ -49,7 +50,7 @@ unsafe impl Zeroable for Scalars {}
 unsafe impl Pod for Scalars {}
 
 impl Scalars {
-    /// The scalars of a cluster whose whitening factor has number `shape`.
+    /// The scalars of a cluster. `shape` is the number of its whitening factor.
     pub fn new(view: &ClusterView, shape: u32) -> Self {
         Self {
             error: view.error,
@@ -65,13 +66,13 @@ impl Scalars {
     }
 }
 
-/// A packed whitening factor of `p` columns, column by column.
+/// Converts a packed whitening factor with `p` columns from row order to column order.
 pub fn by_columns(whitening: &[f32], p: usize) -> Vec<f32> {
     let column = |j: usize| (j..p).map(move |i| whitening[packed_len(i) + j]);
     (0..p).flat_map(column).collect()
 }
 
-/// Number of words of a lower triangle whose rows are padded to groups of four.
+/// Number of words of a lower triangle with `p` rows, each padded to a multiple of four words.
 pub fn padded_len(p: usize) -> usize {
     (1..=p).map(|row: usize| row.next_multiple_of(4)).sum()
 }

@@ -1,4 +1,5 @@
-//! Compares the kernels of tree.cu, run on the CPU with one block, with the merges of the CPU.
+//! Runs the kernels of tree.cu on the CPU with one block, and compares the merges with those of the
+//! Rust code.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -34,7 +35,8 @@ fn bytes(buffer: &Buffer) -> &[u8] {
     cast_slice(buffer)
 }
 
-/// The merges of a problem by the kernels for up to `most_columns` columns; `None` if they give up.
+/// Makes the merges of a problem by the kernels for up to `most_columns` columns. Returns `None` if
+/// the kernels give up.
 fn host_grow(
     (most_columns, host): &(usize, Library),
     problem: &Problem,
@@ -58,7 +60,7 @@ fn host_grow(
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = milliseconds;
-    // Little room, so that it is soon used up.
+    // The room for members is small, so that it is soon used up.
     tree.member_room = tree.member_room.min(5 * sizes.observations as u32);
     tree.placement = placement as u32;
     let mut clusters = start.clusters(
@@ -67,7 +69,7 @@ fn host_grow(
             .map(|array| array.as_ptr() as u64),
     );
     type Function = unsafe extern "C" fn(*const Tree, *const Clusters, u32, bool, u32, u32);
-    // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
+    // SAFETY: the function has this type, and all arrays have the lengths of a launch on a device.
     let run = |tree: &Tree, clusters: &Clusters, what: u32, used: u32, left: u32| unsafe {
         let host_tree = function::<Function>(host, "host_tree");
         host_tree(tree, clusters, what, backwards, used, left);
@@ -79,15 +81,16 @@ fn host_grow(
     run(&tree, &clusters, search, used, used);
     let mut merges = 0;
     loop {
-        // SAFETY: the first words of the state, which nothing else uses now.
+        // SAFETY: the control state has at least STATE_STARTS words, and nothing else uses them
+        // now.
         unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };
         arrays.posted.fill(0);
         arrays.done.fill(0);
         arrays.shared_work.fill(0x7fff_ffff_7fff_ffff);
         run(&tree, &clusters, 2, used, used);
         let state: Vec<u32> = bytemuck::pod_collect_to_vec(bytes(&arrays.control));
-        // As on a device: after a launch without a merge, the next launch prepares a single pair
-        // and has more time.
+        // As on a device: the launch after a launch without a merge prepares a single pair and may
+        // take longer.
         if state[control::MERGES] > merges {
             merges = state[control::MERGES];
             tree.use_usual_pace(&sizes);
@@ -193,8 +196,8 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     assert!(gathered.into_inner() > CASES);
 }
 
-/// In a wide tree, clusters that may be near are compared before all balls are looked into, when
-/// the list of them may get full. Here its room is the least that there may be.
+/// If the list of near clusters may get full, a wide tree compares these clusters before it has
+/// searched all balls. This test uses the smallest room that the list may have.
 #[test]
 fn a_wide_tree_of_the_kernels_with_a_full_list_is_that_of_the_cpu() {
     let definitions = ["DIMENSIONS=208", "NEAR_ROOM=512"];

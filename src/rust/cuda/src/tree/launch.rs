@@ -1,4 +1,4 @@
-//! The device's memory for a tree, and the launches that make its merges.
+//! Allocates a tree's device memory, and launches the kernels that make its merges.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::distances::check_memory;
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 
-/// The modules, each with its largest number of columns.
+/// The modules by increasing largest number of columns.
 const FAMILIES: [(usize, &Kernels); 3] = [
     (FEW_COLUMNS, &kernels::TREE_16),
     (52, &kernels::TREE_52),
@@ -32,29 +32,34 @@ const FAMILIES: [(usize, &Kernels); 3] = [
 ];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
 
-/// Number of positions whose neighbours one launch searches for: in general, and if all clusters
-/// are points. If too large, an interrupt is answered late.
+/// Number of positions whose neighbours one launch of the first search finds. If it is too large,
+/// an interrupt is answered late.
 const POSITIONS: u32 = 1 << 16;
+/// As [`POSITIONS`], if all clusters are points.
 const POINTS: u32 = 1 << 17;
 
-/// Positions are compacted once the share of active clusters has fallen to LEFT_IN_TEN in ten,
-/// unless there are at most FEW_POSITIONS positions. Only the time depends on both.
+/// Share of active clusters, in tenths of the positions, at which the positions are compacted. Only
+/// the time depends on it.
 const LEFT_IN_TEN: u32 = 7;
+/// Number of positions up to which they are never compacted. Only the time depends on it.
 const FEW_POSITIONS: u32 = 2048;
 
 /// Smallest number of blocks that make the merges of a tree.
 const FEWEST_BLOCKS: u32 = 12;
-/// Number of clusters, or of observations with full Mahalanobis distances, for each block between
-/// these limits.
+/// Number of clusters of a small tree for each of its blocks.
 const CLUSTERS_A_BLOCK: usize = 128;
+/// Number of observations of a small tree with full Mahalanobis distances for each of its blocks.
 const OBSERVATIONS_A_BLOCK: usize = 1024;
-/// Number of clusters for each block that a tree gets at least beside others. On an H200 with 132
-/// multiprocessors, 100 trees of 10,000 clusters took 2.3 s with 12 blocks each, 3.8 s with 44 and
-/// 8.9 s with 132; 10 trees of 100,000 took 5.8, 4.6 and 7.2 s. Only the time depends on it.
+/// Number of clusters for each block that a tree gets at least while other trees are made. Only the
+/// time depends on it.
+///
+/// On an H200 with 132 multiprocessors, 100 trees of 10,000 clusters took 2.3 s with 12 blocks
+/// each, 3.8 s with 44 and 8.9 s with 132. With the same numbers of blocks, 10 trees of 100,000
+/// clusters took 5.8, 4.6 and 7.2 s.
 const CLUSTERS_A_BLOCK_AT_LEAST: usize = 2500;
 
-/// Time without a merge, over several launches, after which the GPU gives up and the tree is made
-/// in another way.
+/// Time without a merge, over several launches, after which the GPU gives up the tree. Another way
+/// then makes the tree.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time between two polls of the device's progress.
@@ -67,13 +72,14 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.members.len() <= MOST_OBSERVATIONS
 }
 
-/// The merges of a problem that [`fits`], in this bounding box, with at most a `share`, from 0 to
-/// 1, of the blocks that the device runs at a time. `None` if a block has too little shared memory,
-/// or if single precision cannot separate the clusters.
+/// Makes the merges of a problem that [`fits`]. `bounding_box` is the bounding box of its
+/// observations. A large tree gets about `share`, from 0 to 1, of the blocks that the device runs
+/// at a time. Returns `None` if a block has too little shared memory, or if single precision cannot
+/// separate the clusters.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
-/// `Error::Device` when it fails.
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little
+/// memory, `Error::Device` when the device fails.
 pub fn grow(
     device: &Arc<Device>,
     problem: &Problem,
@@ -82,7 +88,7 @@ pub fn grow(
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
-    // With more columns, a module is slower, but keeps less in shared memory.
+    // A module for more columns is slower, but its blocks need less shared memory.
     let mut families = FAMILIES
         .iter()
         .filter(|(most, _)| problem.x.ncols() <= *most);
@@ -112,9 +118,9 @@ pub fn grow(
     }
 }
 
-/// Number of blocks that make the merges of a tree. A large tree gets this `share` of one block per
-/// multiprocessor; a small tree gets fewer, so that several trees can run at the same time. More
-/// blocks would not make small trees faster (measured).
+/// Number of blocks that make the merges of a tree, at most one per multiprocessor. A large tree
+/// gets blocks on `share` of the multiprocessors. A small tree gets fewer blocks, so that several
+/// trees can run at the same time. More blocks would not make small trees faster (measured).
 fn blocks_for(sizes: &TreeSizes, multiprocessors: u32, share: f64) -> u32 {
     let by_clusters = sizes.clusters / CLUSTERS_A_BLOCK;
     let wanted = by_clusters.max(sizes.observations / OBSERVATIONS_A_BLOCK) as u32;
@@ -163,9 +169,9 @@ impl TreeKernels {
         })
     }
 
-    /// The kernels for a tree of these sizes, and their shared memory, with one block on each
-    /// multiprocessor; `None` if a block cannot have enough, or if the device has no cooperative
-    /// launches.
+    /// Loads the kernels for a tree of these sizes, and determines the shared memory of their
+    /// blocks. Each multiprocessor runs one block. Returns `None` if a block cannot have enough
+    /// shared memory, or if the device has no cooperative launches.
     fn fitting(
         device: &Device,
         module: &'static Kernels,
@@ -174,7 +180,8 @@ impl TreeKernels {
         let cooperative = Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
         let most = device.shared_memory()?;
         let bytes = |placement| sizes.sequencer_bytes(placement).max(sizes.job_bytes());
-        // The module is loaded last: a driver may have to compile it.
+        // The cheap checks come before the module is loaded, because a driver may have to compile
+        // the module.
         let least = bytes(Placement::RecentRowsApart);
         if device.context.attribute(cooperative)? == 0 || least > most {
             return Ok(None);
@@ -189,8 +196,8 @@ impl TreeKernels {
         let Some(placement) = placements.find(|&placement| bytes(placement) <= most_left) else {
             return Ok(None);
         };
-        // The limit is always the same, since trees of other sizes may be launched at the same
-        // time.
+        // The limit does not depend on this tree's sizes, since trees of other sizes may be
+        // launched at the same time.
         for kernel in [&kernels.grow, &kernels.start, &kernels.reshape_all] {
             allow_shared(kernel, left(kernel)? as i32)?;
         }
@@ -215,7 +222,8 @@ struct Growing {
     start: Start,
     /// Number of positions in use, gaps included.
     positions: u32,
-    /// Two words in host memory: the number of merges done, and whether to stop.
+    /// Two words in host memory: the number of merges done, written by the device, and whether to
+    /// stop, written by the host.
     watch: MappedWords,
     /// Number of blocks that make merges.
     blocks: u32,
@@ -233,7 +241,7 @@ impl Growing {
     ) -> DriverResult<Self> {
         let stream = device.context.new_stream()?;
         let sizes = start.sizes;
-        // SAFETY: the kernels read only memory that `fill` below or they themselves have written.
+        // SAFETY: the kernels read only memory that `fill` below or the kernels have written.
         let memory = unsafe { stream.alloc::<u8>(layout.bytes) }?;
         let address = memory.device_ptr(&stream).0;
         let at = |range: &Range<usize>| address + range.start as u64;
@@ -268,7 +276,8 @@ impl Growing {
 
     /// Launches a kernel whose only arguments are the tree and its clusters.
     fn launch(&self, kernel: &CudaFunction, config: LaunchConfig) -> DriverResult<()> {
-        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        // SAFETY: the arguments are as declared in tree.cu, and all memory that they point to lives
+        // in `self`.
         unsafe {
             self.stream
                 .launch_builder(kernel)
@@ -289,7 +298,8 @@ impl Growing {
         self.launch(&self.kernels.enclose_again, Self::config(regions, 0))
     }
 
-    /// Compacts the positions if many of them are gaps.
+    /// Removes gaps between positions if `merges`, the number of merges done, says that there are
+    /// many. Then recomputes the ball tree.
     fn compact(&mut self, merges: u32) -> DriverResult<()> {
         let (used, left) = (self.positions, self.tree.clusters - merges);
         if merges < self.tree.merges_until {
@@ -317,7 +327,7 @@ impl Growing {
         self.enclose()
     }
 
-    /// Sets the number of merges at which launches end, so that the positions can be compacted.
+    /// Sets the number of merges at which launches end, so that the host compacts the positions.
     fn expect_gone(&mut self) {
         self.tree.merges_until = if self.positions > FEW_POSITIONS {
             self.tree.clusters - self.positions / 10 * LEFT_IN_TEN
@@ -326,8 +336,8 @@ impl Growing {
         };
     }
 
-    /// Computes the balls around all clusters, and searches for the nearest clusters of each
-    /// cluster, until `monitor` says stop. `points` says that all clusters are points.
+    /// Computes the ball tree, and searches for the nearest clusters of each cluster, until
+    /// `monitor` says stop. `points` says that all clusters are points.
     fn search(&self, points: bool, monitor: &Monitor) -> DriverResult<()> {
         self.enclose()?;
         let launch = |first: u32, end: u32| {
@@ -369,7 +379,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Copies the state at the start to the device.
+    /// Clears arrays on the device, and copies the state before the first merge to it.
     fn fill(&mut self) -> DriverResult<()> {
         let Self {
             stream,
@@ -381,12 +391,12 @@ impl Growing {
         let arrays = &layout.arrays;
         let cleared = [
             &arrays.jobs,
-            // The kernels read all entries of the candidate arrays, unused ones, too.
+            // The kernels read all entries of the candidate arrays, including unused entries.
             &arrays.candidate_values,
             &arrays.candidate_slots,
             &arrays.candidate_ids,
-            // They also read members that a changing cluster does not have yet, and the members of
-            // a union for which there is no room.
+            // The kernels also read members that a changing cluster does not have yet, and the
+            // members of a union for which there is no room.
             &arrays.members,
             &arrays.counts,
             &arrays.sizes,
@@ -402,17 +412,17 @@ impl Growing {
         start.copy(arrays, &layout.clusters, |range, bytes| {
             put(stream, memory, range, bytes)
         })?;
-        // The host's copies must outlive the copying.
+        // The copies in host memory must live until they have been transferred.
         stream.synchronize()
     }
 
-    /// Makes merges until the tree is complete, or returns why the device could not complete it.
+    /// Makes merges until the tree is complete. Returns `AllMerged`, or why the device could not
+    /// complete the tree.
     fn run(&mut self, problem: &Problem, monitor: &Monitor) -> DriverResult<Status> {
         let n = problem.clusters() as u64;
         let mut reported = 0;
         let mut report = |merges: u64| {
-            // Each merge compares its union with all remaining clusters; at the start, each cluster
-            // is compared with all others.
+            // One merge counts as a comparison of its union with `n` clusters.
             let done = merges * n;
             monitor.advance(done.saturating_sub(reported));
             reported = reported.max(done);
@@ -430,8 +440,8 @@ impl Growing {
                 (merges, since) = (state[control::MERGES], Instant::now());
                 self.tree.use_usual_pace(&self.start.sizes);
             } else {
-                // The next union takes longer than a launch, or needs all the room: the next launch
-                // prepares only this union, and has more time.
+                // The next union takes longer than a launch, or needs all the room for members. So
+                // the next launch prepares only this union, and may take longer.
                 self.tree.milliseconds = self.tree.milliseconds.saturating_mul(2);
                 self.tree.batch = 1;
             }
@@ -453,7 +463,7 @@ impl Growing {
         Ok(Status::Stopped)
     }
 
-    /// Launches the blocks that make merges.
+    /// Launches the kernel that makes merges, with an empty work queue.
     fn grow(&mut self) -> DriverResult<()> {
         let stream = &self.stream;
         let arrays = &self.layout.arrays;
@@ -461,7 +471,7 @@ impl Growing {
         for range in [&state, &arrays.posted, &arrays.done] {
             clear(stream, &mut self.memory, range)?;
         }
-        // Closed: the next chunk is beyond the last one.
+        // Marks all shared work as closed: its next chunk is beyond the last one.
         let closed = vec![i32::MAX; arrays.shared_work.len() / size_of::<i32>()];
         let closed = bytemuck::cast_slice(&closed);
         put(stream, &mut self.memory, &arrays.shared_work, closed)?;
@@ -477,8 +487,8 @@ impl Growing {
         Ok(())
     }
 
-    /// Waits for the end of a launch. Meanwhile reports progress to the monitor, and an interrupt
-    /// to the device.
+    /// Waits for the end of a launch. Meanwhile reports progress to the monitor, and tells the
+    /// device when the monitor says stop.
     fn wait(&mut self, monitor: &Monitor, report: &mut impl FnMut(u64)) -> DriverResult<()> {
         let watch = self.watch.as_ptr();
         loop {
@@ -490,7 +500,7 @@ impl Growing {
                 error => return error.result(),
             }
             if monitor.stopped() {
-                // SAFETY: the memory is the host's, and lives in `self`.
+                // SAFETY: the words are in host memory that lives as long as `self`.
                 unsafe { watch.add(1).write_volatile(1) };
             }
             // SAFETY: as above.
@@ -499,7 +509,7 @@ impl Growing {
         }
     }
 
-    /// The words of the control state.
+    /// Fetches the words of the control state.
     fn control(&self) -> DriverResult<Vec<u32>> {
         let control = self.layout.arrays.control.clone();
         let bytes = self.stream.clone_dtoh(&self.memory.slice(control))?;
@@ -507,7 +517,8 @@ impl Growing {
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 
-    /// Makes room for the members of unions: keeps only the members of active clusters.
+    /// Makes room for the members of unions: gathers the members of active clusters, and drops all
+    /// other members.
     fn gather_members(&mut self) -> DriverResult<()> {
         let used = control::MEMBERS_USED..control::MEMBERS_USED + 1;
         let used = words(&self.layout.arrays.control, used);
@@ -530,7 +541,8 @@ impl Growing {
         self.stream.memcpy_dtod(&gathered, &mut to)
     }
 
-    /// Recomputes the shapes of all clusters, since all are full-size, and searches from scratch.
+    /// Recomputes the shapes of all clusters once all are full-size, and searches for the nearest
+    /// clusters of each cluster again.
     fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
         let config = Self::config(
@@ -541,7 +553,7 @@ impl Growing {
         self.search(false, monitor)
     }
 
-    /// The merges of the complete tree.
+    /// Fetches the merges of the complete tree.
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {
         let stream = &self.stream;
         let count = self.start.sizes.clusters - 1;
@@ -560,7 +572,7 @@ impl Growing {
     }
 }
 
-/// Allows a kernel more shared memory than the default.
+/// Sets the most bytes of dynamic shared memory that a block of a kernel may have.
 fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
     kernel.set_attribute(
         FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -568,12 +580,12 @@ fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
     )
 }
 
-/// The range of the first `bytes` bytes of an array.
+/// The byte range of the first `bytes` bytes of an array.
 fn front(array: &Range<usize>, bytes: usize) -> Range<usize> {
     array.start..array.start + bytes
 }
 
-/// The range of some words of an array.
+/// The byte range of some words of an array.
 fn words(array: &Range<usize>, words: Range<usize>) -> Range<usize> {
     array.start + 4 * words.start..array.start + 4 * words.end
 }

@@ -1,5 +1,5 @@
-//! Runs the kernels of tree.cu on the CPU with several blocks, which take turns at random and share
-//! a weak memory: kernels/host/memory.cpp describes it.
+//! Runs the kernels of tree.cu on the CPU with several blocks. The blocks take turns at random and
+//! share a weakly ordered memory, which kernels/host/memory.cpp describes.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ struct Turns {
     stale_words: u32,
 }
 
-/// Small sizes, so that rings and tags come round and all work is shared.
+/// Small sizes, so that ring buffers and tags wrap around and blocks share all work.
 const SMALL: [&str; 11] = [
     "DIMENSIONS=16",
     "RECENT=8",
@@ -48,7 +48,7 @@ fn model(more: &[&str]) -> Library {
     library_with_memory("model.cpp", &[&SMALL, more].concat())
 }
 
-/// A tree's arrays, in memory that blocks share.
+/// The arrays of a tree, in memory that the blocks share.
 struct Arena<'a> {
     host: &'a Library,
     memory: *mut u64,
@@ -60,7 +60,7 @@ impl<'a> Arena<'a> {
     fn new(host: &'a Library, start: &Start) -> Self {
         let layout = start.sizes.layout();
         let words = layout.bytes.div_ceil(8);
-        // SAFETY: declared so.
+        // SAFETY: the function has this type.
         let memory = unsafe {
             function::<unsafe extern "C" fn(usize) -> *mut u64>(host, "model_take_arena")(8 * words)
         };
@@ -88,7 +88,7 @@ impl<'a> Arena<'a> {
     }
 
     fn all(&mut self) -> &mut [u64] {
-        // SAFETY: so many words are ours until they are given back.
+        // SAFETY: the arena has this number of words, and is freed in `drop`.
         unsafe { slice::from_raw_parts_mut(self.memory, self.words) }
     }
 
@@ -113,14 +113,14 @@ impl<'a> Arena<'a> {
 
 impl Drop for Arena<'_> {
     fn drop(&mut self) {
-        // SAFETY: declared so; nothing uses the memory any more.
+        // SAFETY: the function has this type, and nothing uses the memory any more.
         unsafe {
             function::<unsafe extern "C" fn(*mut u64)>(self.host, "model_give_arena")(self.memory);
         }
     }
 }
 
-/// How a tree is made.
+/// Parameters of the launches that make a tree.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     blocks: u32,
@@ -141,7 +141,7 @@ type ModelGrow = unsafe extern "C" fn(
     *mut Turns,
 ) -> bool;
 
-/// The merges of a problem by several blocks; `None` if they give up.
+/// Makes the merges of a problem by several blocks. Returns `None` if the kernels give up.
 ///
 /// # Panics
 /// If the blocks wait for each other for ever.
@@ -162,7 +162,7 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
     tree.max_jobs = way.max_jobs;
     let addresses = layout.clusters.each_ref().map(|range| arena.address(range));
     let mut clusters = start.clusters(addresses);
-    // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
+    // SAFETY: the function has this type, and all arrays have the lengths of a launch on a device.
     let run = |tree: &Tree, clusters: &Clusters, what: u32, used: u32, left: u32| unsafe {
         function::<HostTree>(host, "host_tree")(tree, clusters, what, false, used, left);
     };
@@ -194,7 +194,7 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
         };
         assert!(ended, "blocks wait for each other for ever: {way:?}");
         let state = arena.control().to_vec();
-        // The next launch prepares a single pair, as on a device.
+        // As on a device: the launch after a launch without a merge prepares a single pair.
         if state[control::MERGES] == merges {
             tree.batch = 1;
         }
@@ -222,12 +222,13 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
     ))
 }
 
-/// Number of trees. If too few, a mistake in the hand-overs is found late.
+/// Number of trees. With too few trees, a mistake in the hand-overs is found late.
 const TREES: usize = 40;
 
 #[test]
 fn trees_of_several_blocks_are_those_of_the_cpu() {
-    // More posts than a late block takes to read one, and more works than one helps late.
+    // RING and TAG_BITS are large enough that neither wraps around while a late block reads a post
+    // or helps with shared work.
     let host = model(&["RING=1024", "TAG_BITS=8"]);
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random::of(78);
@@ -270,7 +271,7 @@ fn trees_of_several_blocks_are_those_of_the_cpu() {
     }
 }
 
-/// The hand-overs of kernels/host/model.cpp, by their numbers there.
+/// The hand-overs that kernels/host/model.cpp tests, by their numbers there.
 #[derive(Debug, Clone, Copy)]
 enum HandOver {
     JobsAndResults,
@@ -278,7 +279,7 @@ enum HandOver {
     Commits,
 }
 
-/// Runs a hand-over `runs` times, by 3 blocks or more, with other turns each time.
+/// Runs a hand-over `runs` times, by 3 to 5 blocks, each time with another random order of turns.
 fn check(what: HandOver, runs: usize) {
     type Check = unsafe extern "C" fn(u32, u32, u64, *mut Turns) -> *const c_char;
     static HOST: OnceLock<Library> = OnceLock::new();
@@ -288,7 +289,7 @@ fn check(what: HandOver, runs: usize) {
     for run in 0..runs {
         let (blocks, seed) = (3 + run % 3, (random.uniform() * 1e15) as u64);
         let mut turns = Turns::default();
-        // SAFETY: declared so; the message is a literal.
+        // SAFETY: the function has this type, and the message is a string literal.
         let failure = unsafe {
             let check = function::<Check>(host, "model_check");
             let message = check(what as u32, blocks as u32, seed, &mut turns);

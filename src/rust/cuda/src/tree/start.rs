@@ -15,20 +15,20 @@ use super::arrays::{control, Placement, Tree, TreeArrays, TreeSizes, BALL};
 use super::clusters::{self, by_columns, Scalars, LOW, SCALARS};
 use crate::blocks::to_bands;
 
-/// No shape or cluster, as in base.cuh.
+/// Number of a shape or cluster that does not exist, as in base.cuh.
 const NONE: u32 = u32::MAX;
-/// Flag in the number of a shape that is the identity, as in mahalanobis.cuh.
+/// Flag in the number of a shape: its whitening factor is the identity. As in mahalanobis.cuh.
 const IDENTITY: u32 = 1 << 31;
 
-/// Approximate duration of a launch, in milliseconds. If too long, a device that also draws a
-/// desktop kills the kernel after some seconds.
+/// Approximate duration of a launch, in milliseconds. A device that also draws a desktop kills a
+/// kernel that runs for some seconds.
 const MILLISECONDS: u32 = 250;
 
 /// Number of positions whose rows one task computes. Only the time depends on it.
 const PART: usize = 4096;
 
-/// The rows of the clusters at some positions, coordinate by coordinate, and the packed whitening
-/// factors of clusters that have one, each with the number of its shape.
+/// The rows of the clusters at some positions, in the interleaved layout of the device, and the
+/// packed whitening factors of these clusters. Each factor has the number of its shape.
 struct RowsOfPart {
     rows: Vec<f32>,
     factors: Vec<(u32, Vec<f32>)>,
@@ -42,20 +42,23 @@ pub struct Start {
     members: Vec<u32>,
     shapes: Vec<u32>,
     ids: Vec<u32>,
-    /// The slot at each position; `positions` holds the position of each slot.
+    /// The slot at each position.
     slots_at: Vec<u32>,
+    /// The position of each slot.
     positions: Vec<u32>,
     scatters: Vec<f64>,
     factors: Vec<f64>,
-    /// These four fields are for full Mahalanobis distances: the observations; their numbers, by
-    /// cluster; the index of each cluster's first member; the quanta and the moments of each shape.
+    /// The observations. This field and the next three are empty for centroid distances.
     x: Vec<f64>,
+    /// The numbers of the observations, by cluster.
     member_numbers: Vec<u32>,
+    /// The index of each cluster's first member in `member_numbers`.
     member_starts: Vec<u32>,
+    /// The quanta and the moments of each shape.
     spreads: Vec<f64>,
-    /// The coordinates and scalars of all positions, and in `single_factors` the packed factors,
-    /// column by column.
+    /// The coordinates and the scalars of the cluster at each position, in single precision.
     rows: Vec<f32>,
+    /// The packed whitening factors in single precision, column by column.
     single_factors: Vec<f32>,
     control: [u32; control::CONTROL_WORDS],
     unit: f64,
@@ -64,7 +67,7 @@ pub struct Start {
 }
 
 impl Tree {
-    /// Sets the usual duration of a launch, and the usual number of pairs that it prepares.
+    /// Sets the usual duration of a launch, and the usual number of pairs to merge speculatively.
     pub fn use_usual_pace(&mut self, sizes: &TreeSizes) {
         self.milliseconds = MILLISECONDS;
         self.batch = sizes.max_pairs();
@@ -72,7 +75,7 @@ impl Tree {
 }
 
 impl Start {
-    /// The state for a problem in this bounding box, with the module for up to `most_columns`
+    /// The state for a problem with this bounding box, for the module for up to `most_columns`
     /// columns.
     ///
     /// # Errors
@@ -136,8 +139,8 @@ impl Start {
         Ok(start)
     }
 
-    /// Whether all clusters are points: without a shape and, for full Mahalanobis distances, with a
-    /// single member each.
+    /// Whether all clusters are points: no cluster has a shape and, for full Mahalanobis distances,
+    /// each has a single member.
     pub fn are_points(&self) -> bool {
         let TreeSizes {
             observations,
@@ -147,7 +150,8 @@ impl Start {
         self.control[control::SHAPES_USED] == 0 && (observations == 0 || observations == clusters)
     }
 
-    /// Stores the scatters and the factors of the clusters that have them.
+    /// Stores the scatters, the factors and the moments of the clusters in `slots`, which have a
+    /// shape.
     fn put_shapes(&mut self, clusters: &Clusters, slots: &[u32]) {
         let p = self.sizes.dimensions;
         for (number, &slot) in (0..).zip(slots) {
@@ -167,7 +171,7 @@ impl Start {
         }
     }
 
-    /// Stores the observations, in the order of the clusters whose members they are.
+    /// Stores the observations, cluster by cluster.
     fn put_members(&mut self, problem: &Problem) {
         let p = self.sizes.dimensions;
         self.x = vec![0.0; problem.members.len() * p];
@@ -182,11 +186,12 @@ impl Start {
         self.control[control::MEMBERS_USED] = members;
     }
 
-    /// Stores the rows of all clusters, by position.
+    /// Stores the rows of all clusters, by position, and their whitening factors in single
+    /// precision.
     fn put_rows(&mut self, clusters: &Clusters, frame: &ClusterFrame) {
         let (p, capacity) = (self.sizes.dimensions, self.sizes.capacity);
         let words = p + SCALARS;
-        // The index of value k of the row at a position; the rows of BALL consecutive positions are
+        // The index of value k of the row at a position. The rows of BALL consecutive positions are
         // interleaved.
         let index =
             |position: usize, k: usize| position / BALL * BALL * words + k * BALL + position % BALL;
@@ -235,8 +240,8 @@ impl Start {
         }
     }
 
-    /// Calls `put` to copy bytes to the front of each array that needs content, including the rows
-    /// and the factors in single precision.
+    /// Calls `put` for each array that needs content. `put` copies bytes to the front of the array.
+    /// `rows` and `factors` are the arrays in single precision.
     ///
     /// # Errors
     /// The errors of `put`.
@@ -275,7 +280,7 @@ impl Start {
         Ok(())
     }
 
-    /// The kernels' second argument, with the addresses of the rows and of the factors in single
+    /// The kernels' second argument. `rows` and `factors` are the addresses of the arrays in single
     /// precision.
     pub fn clusters(&self, [rows, factors]: [u64; 2]) -> clusters::Clusters {
         clusters::Clusters {
@@ -286,7 +291,8 @@ impl Start {
         }
     }
 
-    /// The kernels' first argument, with these addresses of the arrays.
+    /// The kernels' first argument. `arrays` has the addresses of the arrays, and `watch` is the
+    /// address of two words: the number of merges done, and whether to stop.
     pub fn tree(&self, problem: &Problem, arrays: TreeArrays<u64>, watch: u64) -> Tree {
         let options = &problem.options;
         let mut tree = Tree {

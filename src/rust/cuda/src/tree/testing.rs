@@ -1,5 +1,6 @@
-//! A device for tests: makes the merges of large problems by a given function, and all others on
-//! the CPU. And the steps between launches of the kernels on the CPU.
+//! A device for tests, and the host's steps between two launches of the kernels. The device asks a
+//! given function for the merges of a problem, and makes the merges on the CPU if the function
+//! gives up.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,9 +18,9 @@ type Grow<'a> =
 pub struct Trees<'a> {
     grow: Box<Grow<'a>>,
     pub cpu: Cpu,
-    /// Number of problems that `grow` was called for, and of problems among them whose merges it
-    /// made.
+    /// Number of calls of `grow`.
     asked: AtomicUsize,
+    /// Number of calls of `grow` that returned merges.
     grown: AtomicUsize,
 }
 
@@ -36,8 +37,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// Number of problems that `grow` was called for, and of problems among them whose merges it
-    /// made.
+    /// Number of calls of `grow`, and number of calls that returned merges.
     pub fn counts(&self) -> (usize, usize) {
         let number = |of: &AtomicUsize| of.load(Ordering::Relaxed);
         (number(&self.asked), number(&self.grown))
@@ -71,17 +71,21 @@ impl AgglomerationDevice for Trees<'_> {
     }
 }
 
-/// Fails if, among the problems between two [counts](Trees::counts), a tree was left to the CPU.
+/// Fails if the CPU made a tree between two [counts](Trees::counts), `before` and `after`.
 pub fn assert_grown(before: (usize, usize), after: (usize, usize), case: &str) {
     let (asked, grown) = (after.0 - before.0, after.1 - before.1);
     assert_eq!(grown, asked, "trees of the device: {case}");
 }
 
-/// Prepares the launch that follows one which ended with `status`, by `run`, as `host_tree` in
-/// kernels/host/tree.cpp: a function of the tree, the clusters, the number of a step, the positions
-/// in use, and the clusters that are left. `used` is the number of positions in use; the launch
-/// after gaps were removed ends at `until` merges. Returns whether all is merged, and no launch
-/// follows; `None` if the kernels gave up.
+/// Prepares the next launch after a launch that ended with `status`.
+///
+/// `run` runs a step of `host_tree` (kernels/host/tree.cpp): a function of the tree, the clusters,
+/// the number of the step, the positions in use, and the clusters that are left. `used` is the
+/// number of positions in use. If this function removes gaps, the next launch ends at `until`
+/// merges.
+///
+/// Returns `true` if the tree is complete, `false` if a launch must follow, and `None` if the
+/// kernels gave up.
 pub fn prepare_launch(
     status: Status,
     tree: &mut Tree,
@@ -101,8 +105,8 @@ pub fn prepare_launch(
             run(tree, clusters, 0, *used, *used);
         }
         Status::NoRoom => {
-            // SAFETY: the state, and room for as many members as observations in both arrays, which
-            // nothing else uses now.
+            // SAFETY: the control state has CONTROL_WORDS words, both arrays of members have room
+            // for all observations, and nothing else uses them now.
             unsafe {
                 let control = tree.arrays.control as *mut [u32; control::CONTROL_WORDS];
                 (*control)[control::MEMBERS_USED] = 0;

@@ -20,8 +20,7 @@ use crate::device::Device;
 /// Numbers of dimensions. The lengths of this array and of `DATA` are coprime.
 const DIMENSIONS: [usize; 13] = [1, 2, 5, 14, 16, 17, 32, 40, 43, 52, 53, 100, 208];
 
-/// Largest number of columns for which the first GPU makes trees, as the help of `gpu_devices()`
-/// says.
+/// Largest number of columns for which the first GPU makes trees, by the help of `gpu_devices()`.
 fn most_columns() -> usize {
     let (_, shared_memory) = Device::shared(0).unwrap().abilities().unwrap();
     match shared_memory >> 10 {
@@ -31,7 +30,8 @@ fn most_columns() -> usize {
     }
 }
 
-/// A share of the blocks of the first GPU for trees, and the CPU for all other work.
+/// A device that makes trees with a share of the blocks of the first GPU, and does all other work
+/// on the CPU.
 fn trees_of_gpu(share: f64) -> Trees<'static> {
     let gpu = Device::shared(0).unwrap();
     Trees::new(
@@ -87,15 +87,15 @@ fn compare(
 }
 
 /// Compares random clusterings with the CPU's, on every kind of data and in all numbers of
-/// dimensions. Fails if the GPU makes no tree of a problem whose distances have no ties.
+/// dimensions. Fails if the GPU leaves a tree to the CPU.
 fn compare_random(seed: u64, rounds: usize, largest: usize, share: f64) {
     let trees = trees_of_gpu(share);
     let mut random = Random(seed);
     for round in 0..rounds {
         let data = DATA[round % DATA.len()];
         let p = DIMENSIONS[round % DIMENSIONS.len()].min(most_columns());
-        // Ties at 0 that result from rounding have to be searched for, which takes O(n³) time. The
-        // CPU takes long in many columns.
+        // A search for ties at 0 that result from rounding takes O(n³) time. The CPU is slow in
+        // many columns.
         let most = match data {
             Data::Minute => largest.min(400),
             _ if p > 52 => largest.min(800),
@@ -124,7 +124,7 @@ fn the_gpu_grows_the_trees_of_the_cpu() {
     for (seed, rounds, largest) in [(71, 2 * all, 300), (72, all, 3000)] {
         compare_random(seed, rounds, largest, 1.0);
     }
-    // As few blocks as one of several trees at the same time has.
+    // A share of 0: the fewest blocks that a tree gets while other trees are made.
     compare_random(76, all / 2, 3000, 0.0);
 }
 
@@ -152,7 +152,8 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
     assert_eq!(trees.counts(), (10, 10));
 }
 
-/// More pairs have the least distance than the queue has room for, or examines at a time.
+/// More pairs have the smallest distance than the priority queue has room for, and more than it
+/// examines at a time.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_trees_of_a_grid() {
@@ -173,8 +174,8 @@ fn the_gpu_grows_trees_of_a_grid() {
     assert_eq!(trees.counts(), (2, 2));
 }
 
-/// More clusters than a search has room for have one bound in single precision: they are equally
-/// far from one far value, or together in a group far away.
+/// More clusters than a search has room for have the same bound in single precision, because they
+/// are far from a single far cluster or form a far group.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_trees_of_what_single_precision_cannot_tell_apart() {
@@ -200,7 +201,7 @@ fn the_gpu_grows_trees_of_what_single_precision_cannot_tell_apart() {
     assert_eq!(trees.counts(), (8, 8));
 }
 
-/// Blocks share the sums of large clusters, and the members of growing unions run out of room.
+/// Blocks share the sums of large clusters, and the members of growing unions fill their array.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_sums_over_many_members() {
@@ -259,8 +260,8 @@ fn the_gpu_grows_trees_of_centres() {
     }
 }
 
-/// A clustering unites equal observations before it asks for a tree; if this changes the order of
-/// merges, the device gets all observations.
+/// A clustering unites equal observations before it asks the device for a tree, unless this would
+/// change the order of merges. Here the device gets all observations.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_merges_equal_observations_by_definition() {
@@ -295,7 +296,7 @@ fn the_gpu_merges_equal_observations_by_definition() {
     assert!(grown > 20, "{grown} of 60");
 }
 
-/// The tree of these observations, which takes thousands of merges on the device.
+/// Makes the tree of these observations with centroid distances.
 fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>> {
     let n = x.nrows();
     let options = options_of(Distance::Centroid, 0.01 * n as f64, Subthreshold::Mahal);
@@ -328,8 +329,8 @@ fn a_tree_ends_when_it_is_told_to() {
         result
     });
     assert_eq!(result, Err(Error::Interrupt));
-    // The whole tree has n - 1 merges of n units each, and fits in one launch: without a check of
-    // the monitor, the device would complete the tree.
+    // The whole tree has n - 1 merges of n units each, and one launch can make all of them. Without
+    // a check of the monitor, the device would complete the tree.
     let (done, all) = (monitor.progress().0, (n * n) as u64);
     assert!(0 < done && done < all / 2, "{done} of {all}");
 }

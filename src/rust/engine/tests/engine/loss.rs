@@ -1,4 +1,4 @@
-//! A GPU that is lost in the middle of work under `backend = "auto"`: the CPU does the rest.
+//! Tests that lose a GPU in the middle of work under `backend = "auto"`: the CPU does the rest.
 
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::kmeans::{self, Start};
@@ -12,12 +12,13 @@ use gmhclust_core::{knn, Cpu, Error, Monitor, Result};
 use gmhclust_cuda::testing::{in_processes, lose, too_late, LOSSES};
 use gmhclust_engine::{Choice, Engine, Workload};
 
-/// The threads and the devices of a test, `None` for all devices; and the backend whose result the
-/// others must have.
+/// The setting of a test.
 #[derive(Clone, Copy)]
 struct Setting {
     threads: usize,
+    /// The numbers of the devices; `None` for all devices.
     devices: Option<&'static [usize]>,
+    /// The backend that computes the expected result.
     right: &'static str,
 }
 
@@ -27,14 +28,15 @@ const ONE_DEVICE: Setting = Setting {
     right: "cpu",
 };
 
-/// For work that fast devices would finish before they are lost if it were small enough for few
-/// threads.
+/// One device beside many threads. The planner gives only larger work to a GPU if there are more
+/// threads, and fast devices do not finish larger work before they are lost.
 const ONE_DEVICE_MANY_THREADS: Setting = Setting {
     threads: 16,
     ..ONE_DEVICE
 };
 
-/// The work is so large that the CPU would take a minute; other tests compare it with GPUs.
+/// All devices, and the result of a GPU as the expected result. The CPU would take a minute for
+/// this work, and other tests compare GPUs with the CPU.
 const ALL_DEVICES: Setting = Setting {
     threads: 16,
     devices: None,
@@ -89,8 +91,8 @@ fn fall_back_in_the_middle_of<T: PartialEq>(
     assert!(warnings[0].starts_with(device));
     assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
     drop(engine);
-    // The next call works, or returns an error that says why not: the driver may not give this
-    // process another context.
+    // The driver may not give this process another context. The next call works, or returns an
+    // error that says so.
     match open("cuda") {
         Ok(_) => must_work_on_the_gpu(&open("auto").unwrap(), &right, &work),
         Err(Error::Device(reason)) => {
@@ -122,7 +124,7 @@ const OPTIONS: Options = Options {
     apriori_intra: true,
 };
 
-/// Clustering of a mixture in this many dimensions.
+/// Clustering of a mixture in this number of dimensions.
 fn fall_back_in_a_clustering(case: usize, n: usize, columns: usize, apriori: Option<&[u32]>) {
     let x = draw(&mut Random(1), Data::Mixture, n, columns);
     let apriori = apriori.and_then(|labels| AprioriPartition::new(labels).unwrap());

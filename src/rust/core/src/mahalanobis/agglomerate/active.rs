@@ -12,12 +12,12 @@ use crate::mahalanobis::subthreshold::ShapeRule;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Largest number of members, of two clusters together, whose full Mahalanobis distance is computed
-/// before it is needed. Over more members, the distance takes longer than that saves. Only the time
-/// depends on it.
+/// Largest number of members of two clusters for which their full Mahalanobis distance is computed
+/// before it is needed. With more members, the distance takes longer than the preparation saves.
+/// Only the time depends on it.
 const MAX_CHEAP_MEMBERS: usize = 64;
 
-/// The birth of a cluster that does not exist: one that was merged away, or that is not yet made.
+/// The birth of a cluster that does not exist, because it was merged away or is not made yet.
 pub const NEVER: u32 = u32::MAX;
 
 /// The active clusters, by slot.
@@ -26,8 +26,8 @@ pub struct ActiveClusters<'a> {
     pub rule: ShapeRule,
     pub frame: ClusterFrame,
     pub clusters: Clusters<'a>,
-    /// By slot, the birth of its cluster: the clusters are numbered 0, 1, … in the order in which
-    /// they were made; [`NEVER`] for a cluster that was merged away.
+    /// The birth of each slot's cluster: the number of the cluster in the order in which clusters
+    /// were made. [`NEVER`] for a cluster that was merged away.
     pub births: Vec<u32>,
     pub next_birth: u32,
     pub candidates: Vec<Candidates>,
@@ -59,7 +59,7 @@ impl<'a> ActiveClusters<'a> {
         })
     }
 
-    /// Assigns the next birth to the cluster of a slot and returns it.
+    /// Assigns the next birth to the cluster of a slot, and returns the birth.
     pub fn give_birth(&mut self, slot: u32) -> u32 {
         let birth = self.next_birth;
         self.births[slot as usize] = birth;
@@ -81,8 +81,8 @@ impl<'a> ActiveClusters<'a> {
         self.frame.view(&self.clusters.profile(slot))
     }
 
-    /// The active candidates of `owner`, one cluster of `pair`; the other cluster of the pair is
-    /// left out.
+    /// The active candidates of `owner`, one cluster of `pair`, without the other cluster of the
+    /// pair.
     pub fn neighbours(&self, owner: u32, pair: (u32, u32)) -> impl Iterator<Item = &Candidate> {
         let heap = self.candidates[owner as usize].heap.iter();
         let is_other = move |c: &&Candidate| c.partner != pair.0 && c.partner != pair.1;

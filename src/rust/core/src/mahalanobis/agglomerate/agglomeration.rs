@@ -19,7 +19,7 @@ use crate::monitor::Monitor;
 pub struct Agglomeration<'a> {
     pub monitor: &'a Monitor,
     pub active: ActiveClusters<'a>,
-    /// Births and slots of the clusters made since the oldest preparation that is kept.
+    /// The births and slots of the clusters that were made since the oldest prepared merge.
     pub recent: Vec<(u32, u32)>,
     /// Number of active clusters below the threshold.
     pub below_threshold: usize,
@@ -87,7 +87,7 @@ impl<'a> Agglomeration<'a> {
                 };
                 (first.value, kind, first.partner, first.partner_birth)
             }
-            // No older cluster is left; a younger one owns the pairs with this one.
+            // No older cluster is left. Younger clusters own the pairs with this cluster.
             None if candidates.floor == f64::INFINITY => return,
             _ => (floor, EntryKind::Floor, owner, NEVER),
         };

@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 use crate::mahalanobis::screen::ScreenAnswer;
 
 /// A neighbour of a cluster, with a lower bound on its distance or the distance itself. Candidates
-/// are ordered by value; at equal values, bounds come before distances, since a bound may hide a
-/// smaller slot; then the lower partner comes first.
+/// are ordered by value. At equal values, bounds come before distances, since a bound may hide a
+/// smaller slot. At equal values of one kind, the lower partner comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// The bits of the bound or distance: values are ≥ 0, so their bits order them.
+    /// The bits of the bound or distance. Both are ≥ 0, so their bits order them.
     pub value: u64,
     /// Whether the value is the distance.
     pub decided: bool,
@@ -21,7 +21,7 @@ pub struct Candidate {
 impl Candidate {
     /// This candidate with its distance in place of the bound.
     pub fn decided(self, distance: f64) -> Self {
-        // The distance is NaN after an overflow; the tree is rejected at the end.
+        // The distance is NaN after an overflow. Then the tree is rejected at the end.
         debug_assert!(
             f64::from_bits(self.value) <= distance || distance.is_nan(),
             "the bound holds"

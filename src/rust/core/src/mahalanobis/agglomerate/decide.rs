@@ -9,13 +9,13 @@ use super::candidates::Candidate;
 use super::entry::{EntryKind, QueueEntry};
 use crate::mahalanobis::clusters::Decision;
 
-/// Largest number of queue entries that are searched for costly bounds, to replace these by
-/// distances in parallel. A longer search takes longer than the threads save. Only the time depends
-/// on it.
+/// Largest number of queue entries among which costly bounds are searched for, to replace them by
+/// distances in parallel. A longer search takes more time than the threads save. Only the time
+/// depends on it.
 const MAX_QUEUE_SEARCH: usize = 64;
 
-/// Smallest number of operations that are divided among threads. Fewer operations end before
-/// another thread has begun. Only the time depends on it.
+/// Smallest number of operations that are divided among threads. One thread does fewer operations
+/// before another thread has begun. Only the time depends on it.
 const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
 
 impl Agglomeration<'_> {
@@ -33,8 +33,8 @@ impl Agglomeration<'_> {
         self.enqueue(entry.owner);
     }
 
-    /// Whether all threads have enough work if each of them computes a distance as costly as that
-    /// of an entry.
+    /// Whether all threads have enough work if each of them computes a distance as costly as the
+    /// distance of this entry.
     fn is_worth_threads(&self, entry: &QueueEntry) -> bool {
         let threads = rayon::current_num_threads();
         let clusters = &self.active.clusters;
@@ -43,8 +43,8 @@ impl Agglomeration<'_> {
                 >= MIN_PARALLEL_OPERATIONS
     }
 
-    /// Replaces a cluster's first bound, whose distance is costly, by that distance. Meanwhile the
-    /// other threads replace further bounds below the next merge's height.
+    /// Replaces the first bound of a cluster by the distance, which is costly to compute. Meanwhile
+    /// the other threads replace further bounds below the next merge's height.
     fn decide_together(&mut self, owner: u32) {
         let most = rayon::current_num_threads();
         let (owners, next_merge) = self.take_costly(owner, most);
@@ -65,10 +65,10 @@ impl Agglomeration<'_> {
         }
     }
 
-    /// Takes from the queue the clusters whose first bound is costly and below the next merge's
-    /// height: `owner` and others, at most `most`. Also returns the bits of a lower bound on the
-    /// next merge's height, from the part of the queue that was searched (`u64::MAX` where the
-    /// whole queue holds no merge).
+    /// Takes at most `most` clusters from the queue: `owner`, and clusters whose first bound is
+    /// costly and below the next merge's height. Also returns the bits of a lower bound on the next
+    /// merge's height, from the part of the queue that was searched (`u64::MAX` if the whole queue
+    /// was searched and holds no merge).
     fn take_costly(&mut self, owner: u32, most: usize) -> (Vec<u32>, u64) {
         let mut owners = vec![owner];
         let mut at = 0;

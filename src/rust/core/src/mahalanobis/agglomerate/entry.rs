@@ -1,7 +1,7 @@
 //! The entries of the priority queue of all clusters.
 
-/// The first candidate of a cluster, or its floor. Entries are ordered as
-/// [`Candidate`](super::candidates::Candidate)s are; at equal values, floors come first.
+/// The first candidate of a cluster, or its floor. Entries have the order of
+/// [`Candidate`](super::candidates::Candidate)s. At equal values, floors come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueEntry {
     /// The bits of the floor, bound or distance.

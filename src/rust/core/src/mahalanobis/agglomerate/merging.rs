@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::merge::Merge;
 
 impl Agglomeration<'_> {
-    /// Processes the head of the queue by one step: sweeps again, drops a stale candidate, replaces
-    /// a bound by the distance, or merges.
+    /// Does the next step for the head of the queue: sweeps again, drops a stale candidate,
+    /// replaces a bound by the distance, or merges.
     pub fn settle(&mut self, head: QueueEntry) -> Result<()> {
         if !self.has_owner(&head) {
             return Ok(());
@@ -67,7 +67,7 @@ impl Agglomeration<'_> {
         Ok(())
     }
 
-    /// Takes the prepared merge of an entry; prepares it now if that was not done before.
+    /// Takes the prepared merge of an entry. Prepares the merge now if it is not prepared yet.
     fn take_prepared(&mut self, head: &QueueEntry) -> PreparedMerge {
         let pair = head.pair();
         let births = self.active.births_of(pair);
@@ -78,8 +78,8 @@ impl Agglomeration<'_> {
         self.prepared.remove(&pair).expect("is prepared")
     }
 
-    /// The candidates of a slot's cluster: those found before birth `as_of`, and the clusters made
-    /// since.
+    /// The candidates of a slot's cluster: `candidates`, which were found before birth `as_of`, and
+    /// the clusters made since.
     fn with_recent(&self, slot: u32, mut candidates: Candidates, as_of: u32) -> Candidates {
         for &(partner_birth, partner) in &self.recent {
             if partner_birth < as_of || !self.active.is_active(partner, partner_birth) {
@@ -98,7 +98,8 @@ impl Agglomeration<'_> {
         candidates
     }
 
-    /// Recomputes all shapes and sweeps from scratch, since all clusters have become full-size.
+    /// Recomputes all shapes and sweeps all clusters again. Called when all clusters have become
+    /// full-size.
     fn switch_to_full_size(&mut self) -> Result<()> {
         self.active.rule = self.active.problem.options.shape_rule(true);
         let slots: Vec<u32> = self.active.clusters.active().collect();

@@ -1,16 +1,16 @@
-//! The merges of a problem: Müllner's generic algorithm (arXiv:1109.2378). Lower bounds put off the
-//! exact distances until they are needed.
+//! The merges of a problem: Müllner's generic algorithm (arXiv:1109.2378), with lower bounds in
+//! place of exact distances until these are needed.
 //!
 //! A pair of clusters belongs to the younger of the two. Each cluster keeps lower bounds on the
 //! distances to its few nearest older clusters (`candidates`) and a floor, a lower bound on the
 //! distances to all other older clusters. One priority queue orders the clusters by the smallest of
-//! these values. The head of the queue is processed one step at a time: a bound is replaced by the
-//! exact distance, a floor by the candidates of a new sweep, and a distance is the height of the
-//! next merge. Since older clusters never change, only the new cluster of a merge is swept against
-//! all.
+//! their bounds and floor. The algorithm processes the head of the queue one step at a time. It
+//! replaces a bound by the exact distance, and a floor by the candidates of a new sweep. An exact
+//! distance at the head is the height of the next merge. Since older clusters never change, only
+//! the new cluster of a merge is swept against all others.
 //!
 //! The bounds come from a [screen](super::screen). To keep all threads busy, the most probable next
-//! merges are prepared together (`preparation`): each thread makes a merge tentatively, searches
+//! merges are prepared together (`preparation`). Each thread makes a merge tentatively, searches
 //! for the candidates of the union, and goes on with the probable next merge of this union
 //! (`successors`). A tentative merge depends on its two clusters only, so it stays valid while both
 //! are active.

@@ -8,7 +8,7 @@ use crate::mahalanobis::problem::{BoundingBox, Problem};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// A problem whose merges are found by distances: the caller's problem, or the caller's problem
+/// A problem that needs a search for its merges: the caller's problem, or the caller's problem
 /// after the merges of its equal clusters.
 #[derive(Clone, Copy)]
 pub struct DistinctProblem<'p, 'x> {
@@ -27,10 +27,10 @@ impl DistinctProblem<'_, '_> {
     }
 }
 
-/// The merges that make one cluster of a problem's clusters, in order. The merges of equal clusters
-/// need no search; `by_distance` returns the others, or `None` if the first of them is not
-/// [accepted](DistinctProblem::accepts). Then `by_distance` is called again, with the original
-/// problem.
+/// The merges of a problem, in their order, until the problem is one cluster. The merges of equal
+/// clusters need no search. `by_distance` returns all other merges, or `None` if the first of them
+/// is not [accepted](DistinctProblem::accepts). If so, `by_distance` is called again, with the
+/// original problem.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory, and
@@ -67,11 +67,11 @@ pub fn merges_of(
     Ok(merges.expect("any height is accepted"))
 }
 
-/// The merges of a problem by the generic algorithm, on the threads of the pool that this is called
-/// in; `None` if the first merge is not [accepted](DistinctProblem::accepts).
+/// The merges of a problem by the generic algorithm, on the threads of the caller's pool. Returns
+/// `None` if the first merge is not [accepted](DistinctProblem::accepts).
 ///
-/// With n clusters in p columns, takes about n²·p operations for centroid distances. Takes O(n·p +
-/// c·p²) memory, where c is the largest number of clusters of several different members that are
+/// Takes about n²·p operations for n clusters in p columns with centroid distances. Takes O(n·p +
+/// c·p²) memory, where c is the largest number of clusters with several different members that are
 /// active at the same time.
 ///
 /// # Errors
@@ -96,13 +96,13 @@ pub fn with_cpu_screens(
             }
         }
     }
-    // Work that ended early when the monitor said stop is meaningless.
+    // If the monitor said stop, some work ended early, and the merges are meaningless.
     monitor.check()?;
     Ok(Some(state.merges))
 }
 
-/// The merges that make one cluster of a problem's clusters, in order, on the threads of the pool
-/// that this is called in.
+/// The merges of a problem, in their order, until the problem is one cluster. Uses the threads of
+/// the caller's pool.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory.

@@ -1,5 +1,5 @@
-//! Preparation: the probable next merges are made tentatively, and the candidates of their unions
-//! searched for, ahead of time.
+//! Preparation: makes the probable next merges tentatively, and searches for the candidates of
+//! their unions, ahead of time.
 
 use rayon::prelude::*;
 
@@ -9,17 +9,17 @@ use super::successors::{ExpectedMerge, Finding, Preparer};
 use super::tentative::PreparedMerge;
 use crate::mahalanobis::screen::cpu::MIN_PARALLEL_COORDINATES;
 
-/// Largest number of successors of a merge that are prepared with it. A larger number does not
+/// Largest number of successors that are prepared together with a merge. A larger number does not
 /// change the time (measured).
 const MOST_SUCCESSORS: usize = 4;
 
 /// Oversubscription: the searches of a batch may together use this multiple of the number of
-/// threads, since searches and their successors do not all take the same time. Only the time
-/// depends on it.
+/// threads, because some searches and successors take longer than others. Only the time depends on
+/// it.
 const SHARES: usize = 4;
 
-/// Number of merges in the largest batch, for few threads. In smaller batches, threads are not
-/// equally busy; in larger ones, more merges are outdated before their turn comes. Only the time
+/// Number of merges in the largest batch, for few threads. If it is smaller, threads are not
+/// equally busy. If it is larger, more merges are outdated before their turn comes. Only the time
 /// depends on it.
 const LARGEST_BATCH: usize = 32;
 
@@ -32,8 +32,8 @@ pub fn largest_batch() -> usize {
 }
 
 impl Agglomeration<'_> {
-    /// Prepares the merge of an entry, the probable next merges, and the successors of all these,
-    /// each merge with its successors on one thread.
+    /// Prepares the merge of an entry, the probable next merges, and the successors of all of them.
+    /// One thread prepares a merge and its successors.
     pub fn prepare(&mut self, entry: &QueueEntry) {
         self.forget_preparations();
         let (new, expected) = self.next_pairs(entry);
@@ -65,9 +65,9 @@ impl Agglomeration<'_> {
         }
     }
 
-    /// Drops prepared merges of clusters that were merged away, and old ones: clusters made since
-    /// the preparation are missing from its candidates. Then drops recent births that no prepared
-    /// merge needs.
+    /// Drops prepared merges of clusters that were merged away. Also drops old prepared merges,
+    /// because clusters made since then are missing from their candidates. Then drops recent births
+    /// that no prepared merge needs.
     fn forget_preparations(&mut self) {
         let age = 2 * largest_batch() as u32;
         let oldest = self.active.next_birth.saturating_sub(age);
@@ -85,7 +85,7 @@ impl Agglomeration<'_> {
     }
 
     /// The pair of an entry and the next pairs in the queue, without pairs that share a cluster
-    /// with an earlier one. Returns the pairs that are not prepared, and all pairs.
+    /// with an earlier pair. Returns the pairs that are not prepared, and all pairs.
     fn next_pairs(&mut self, entry: &QueueEntry) -> (Vec<ExpectedMerge>, Vec<ExpectedMerge>) {
         let merge_of = |entry: &QueueEntry| ExpectedMerge {
             pair: entry.pair(),
@@ -132,7 +132,8 @@ impl Agglomeration<'_> {
         (new, expected)
     }
 
-    /// Doubles the batch if at least half of it was new pairs, halves it if at most a quarter was.
+    /// Doubles the batch if at least half of it was new pairs. Halves the batch if at most a
+    /// quarter was.
     fn adapt_batch(&mut self, found: usize) {
         if 2 * found >= self.batch {
             self.batch = (2 * self.batch).min(largest_batch());

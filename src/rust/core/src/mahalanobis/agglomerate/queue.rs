@@ -6,17 +6,17 @@ use std::collections::BinaryHeap;
 use crate::error::Result;
 use crate::memory;
 
-/// Number of elements that move from the heap to the sorted part at a time; the sorted part holds
-/// up to twice this number. A small number keeps the sorted part in the processor's caches and
+/// Number of elements that move from the heap to the sorted part at a time. The sorted part holds
+/// up to twice this number. A small number keeps the sorted part in the processor's caches, and
 /// insertion cheap. Only the time depends on it.
 const NEAR: usize = 128;
 
-/// Elements in increasing order: the first ones sorted, the others in a heap.
+/// Elements in increasing order: the first elements in a sorted part, all others in a heap.
 #[derive(Debug)]
 pub struct Queue<T> {
     /// The sorted part, in decreasing order: its last element is the smallest of the queue.
     near: Vec<T>,
-    /// The other elements; none of them comes before an element of `near`.
+    /// All other elements. None of them comes before an element of `near`.
     far: BinaryHeap<Reverse<T>>,
 }
 
@@ -86,8 +86,7 @@ mod tests {
         Take(usize),
     }
 
-    /// Steps from which a queue grows to some hundreds of elements, and shrinks to none, again and
-    /// again.
+    /// Steps that grow a queue to some hundreds of elements and shrink it to none, several times.
     fn steps(random: &mut Random, _: usize) -> Vec<Step> {
         let mut step = |number: usize| {
             let grows = (number / 1_000) % 2 == 0;

@@ -5,13 +5,12 @@ use std::cmp::Reverse;
 use super::active::ActiveClusters;
 use super::tentative::PreparedMerge;
 
-/// Ratio of sizes from which on the larger cluster hardly changes in a merge, so that the union's
-/// candidates are estimated from the larger cluster's candidates alone. Only the time depends on
-/// it.
+/// Ratio of sizes from which a merge hardly changes the larger cluster. Then the union's candidates
+/// are estimated from the larger cluster's candidates alone. Only the time depends on it.
 const LARGE_RATIO: usize = 8;
 
-/// Ratio of found to wanted candidates above which the radius shrinks. More candidates take longer
-/// than an occasional second sweep. Only the time depends on it.
+/// Ratio of found to wanted candidates above which the radius shrinks. More candidates cost more
+/// time than an occasional second sweep. Only the time depends on it.
 const MANY: usize = 8;
 
 /// The clusters from whose candidates a union's candidates are estimated.
@@ -59,8 +58,8 @@ impl Guess {
         )
     }
 
-    /// The estimate for the union of two clusters, each given by its size and the distances of its
-    /// neighbours, or lower bounds on these.
+    /// The estimate for the union of two clusters. Each cluster is given by its size and the
+    /// distances of its neighbours, or lower bounds on these distances.
     fn of_sides(
         one: (usize, impl Iterator<Item = u64>),
         other: (usize, impl Iterator<Item = u64>),
@@ -82,8 +81,8 @@ impl Guess {
     }
 }
 
-/// Adds to `values` the neighbours' distances of the larger cluster, and of the smaller one if it
-/// counts; returns which clusters the guess is by.
+/// Adds to `values` the distances of the larger cluster's neighbours, and those of the smaller
+/// cluster's neighbours if the smaller cluster counts. Returns the clusters that count.
 fn known_by(
     values: &mut Vec<u64>,
     larger: (usize, impl Iterator<Item = u64>),

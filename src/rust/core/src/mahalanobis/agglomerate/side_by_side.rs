@@ -1,4 +1,4 @@
-//! Merges several problems in parallel, each on one thread.
+//! Merges several problems in parallel, each problem on one thread.
 
 use std::cmp::Reverse;
 
@@ -14,15 +14,15 @@ use crate::merge::Merge;
 #[derive(Debug, Clone, Copy)]
 pub struct Turn<'p, 'x> {
     pub problem: &'p Problem<'x>,
-    /// Its index among all problems.
+    /// The index of the problem among all problems.
     pub index: usize,
-    /// Number of problems before it. Problems are in decreasing order of size, so that no large one
-    /// is left for the end.
+    /// Number of problems whose turn comes before. Turns are in decreasing order of size, so that
+    /// no large problem is left for the end.
     pub rank: usize,
 }
 
-/// The merges of each problem, by `merges_of`, in parallel on the threads of `cpu`. A single
-/// problem has all threads.
+/// Calls `merges_of` for each problem, in parallel on the threads of `cpu`, and returns the merges
+/// of each problem. A single problem has all threads.
 ///
 /// # Errors
 /// `Error::Memory` if there is too little memory for one problem per thread, and the errors of

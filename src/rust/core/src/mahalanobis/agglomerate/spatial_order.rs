@@ -1,15 +1,15 @@
-//! Clusters in spatial order, so that a search can rule out whole groups of them.
+//! Sorts clusters in spatial order, so that a search can rule out whole groups of clusters.
 
 use rayon::prelude::*;
 
 use crate::mahalanobis::clusters::Clusters;
 
-/// Number of clusters that spatial order keeps together: the clusters of one group of a screen
-/// (`GROUP_LANES`). Only the time depends on it.
+/// Number of clusters that spatial order keeps together: the number of clusters in a group of a
+/// screen (`GROUP_LANES`). Only the time depends on it.
 pub const SPATIAL_GROUP: usize = 256;
 
-/// Number of clusters that spatial order keeps together within a group: the clusters of one block
-/// of a screen. Only the time depends on it.
+/// Number of clusters that spatial order keeps together within a group: the number of clusters in a
+/// block of a screen. Only the time depends on it.
 const SPATIAL_BLOCK: usize = 16;
 
 /// Smallest number of clusters whose projections on a direction one thread computes. Only the time
@@ -23,7 +23,7 @@ const DIRECTION_SAMPLE: usize = 512;
 /// time depends on it.
 const DIRECTION_ITERATIONS: usize = 4;
 
-/// Sorts slots so that neighbours in space are neighbours in the order: halves the slots
+/// Sorts slots so that neighbours in space are neighbours in the order. Halves the slots
 /// recursively along the first principal component of their clusters' means.
 pub fn sort_spatially(slots: &mut [u32], clusters: &Clusters) {
     if slots.len() <= SPATIAL_BLOCK {
@@ -53,8 +53,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Approximates the first principal component of some clusters' means, from a sample of these:
-/// power iteration from the coordinate that varies most.
+/// Approximates the first principal component of some clusters' means, from a sample of these
+/// means. Uses power iteration from the coordinate that varies most.
 fn principal_direction(slots: &[u32], clusters: &Clusters) -> Vec<f64> {
     let step = slots.len().div_ceil(DIRECTION_SAMPLE);
     let sample = || slots.iter().step_by(step).map(|&slot| clusters.mean(slot));
@@ -81,7 +81,7 @@ fn principal_direction(slots: &[u32], clusters: &Clusters) -> Vec<f64> {
             }
         }
         let largest = next.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
-        // Zero if all means are the same; infinite or NaN if squares overflow.
+        // `largest` is 0 if all means are the same, and infinite or NaN if squares overflow.
         if !(largest > 0.0 && largest.is_finite()) {
             break;
         }

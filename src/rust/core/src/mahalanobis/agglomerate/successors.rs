@@ -2,8 +2,8 @@
 //! (its successor), and so on.
 //!
 //! Where the metric of a union differs from the metrics of its parts, the union and its nearest
-//! neighbour are often nearer than all other pairs. Then their merge is the next one. Without this
-//! preparation, one thread would prepare that merge while all others wait.
+//! neighbour are often nearer than all other pairs. Then their merge is the next merge. Without
+//! this preparation, one thread would prepare the next merge while all other threads wait.
 
 use std::cmp::Reverse;
 
@@ -21,7 +21,7 @@ pub struct ExpectedMerge {
     pub height: f64,
 }
 
-/// The preparation of merges on the threads of a pool.
+/// Prepares merges on the threads of a pool.
 pub struct Preparer<'s> {
     pub active: &'s ActiveClusters<'s>,
     pub screen: &'s CpuScreen,
@@ -36,7 +36,7 @@ pub struct Preparer<'s> {
     pub most_successors: usize,
 }
 
-/// A guess of a search radius, and the number of clusters found.
+/// A guess of a search radius, and the number of clusters that the search found.
 pub type Finding = (Guess, usize);
 
 impl Preparer<'_> {
@@ -82,8 +82,10 @@ impl Preparer<'_> {
         prepared
     }
 
-    /// The probable next merge of a union: its merge with its nearest neighbour, if the neighbour
-    /// is not in an expected merge that comes before.
+    /// Prepares the probable next merge of a union: the merge with its nearest neighbour. Returns
+    /// `None` if the neighbour is not known, if the neighbour is in an expected merge that comes
+    /// before, if the merge comes after all expected merges, or if the union lacks moments that the
+    /// merge needs.
     fn successor(
         &self,
         prepared: &mut PreparedMerge,
@@ -105,9 +107,9 @@ impl Preparer<'_> {
         Some(self.with_successors(next, guess, skip, findings))
     }
 
-    /// The nearest neighbour of the union of some slots' clusters: its distance, then its slot.
-    /// `None` if the nearest neighbour is not among the candidates, or if its distance is costly to
-    /// compute.
+    /// The nearest neighbour of the union of the clusters in slots `of`: its distance, then its
+    /// slot. Returns `None` if the nearest neighbour is not among the candidates, or if a distance
+    /// is costly to compute.
     fn nearest(&self, prepared: &mut PreparedMerge, of: &[u32]) -> Option<(f64, u32)> {
         let union = &prepared.tentative.merged;
         let Candidates { heap, floor, .. } = &mut prepared.candidates;
@@ -140,8 +142,8 @@ mod tests {
     use crate::monitor::Monitor;
     use crate::observations::Observations;
 
-    /// The pairs of the merge of the first two clusters and of its successors, given other expected
-    /// merges.
+    /// The pairs of a prepared merge and of its successors. The merge is that of the first two
+    /// clusters, and `others` are other expected merges.
     fn prepared(others: &[((u32, u32), f64)], most_successors: usize) -> Vec<(u32, u32)> {
         let x = arr2(&[
             [0.0, 0.0],
@@ -201,7 +203,7 @@ mod tests {
     fn the_union_of_a_merge_is_followed_as_far_as_it_comes_next() {
         assert_eq!(prepared(&[], 0), [(0, 1)]);
         assert_eq!(prepared(&[], 1), [(0, 1), (0, 3)]);
-        // The third one is 2.27 away from the union of the three others.
+        // The third cluster is 2.27 away from the union of the three other clusters.
         assert_eq!(prepared(&[], 4), [(0, 1), (0, 3)]);
         assert_eq!(prepared(&[((4, 5), 2.5)], 4), [(0, 1), (0, 3), (0, 2)]);
     }

@@ -1,5 +1,5 @@
-//! Sweeps: searches for candidates, of all clusters at the start, and later of each cluster whose
-//! floor is reached.
+//! Sweeps: searches for the candidates of all clusters at the start, and later of each cluster
+//! whose floor is reached.
 
 use std::cmp::Reverse;
 
@@ -24,9 +24,9 @@ const MIN_SORTED_CLUSTERS: usize = 16 * SPATIAL_GROUP;
 /// mean. Measured; only the time depends on it.
 const COARSE_ERRORS: f64 = 8.0;
 
-/// If at least 1 in COARSE_RATIO clusters is coarse, the screen stores means in double precision. A
-/// sweep then takes about twice as long; but in single precision, each coarse cluster costs the
-/// exact distances to all clusters within its error. Only the time depends on it.
+/// If at least 1 in this number of clusters is coarse, the screen stores means in double precision.
+/// A sweep in double precision takes about twice as long. But in single precision, each coarse
+/// cluster costs the exact distances to all clusters within its error. Only the time depends on it.
 const COARSE_RATIO: usize = 64;
 
 /// Largest number of clusters in the sample that estimates the share of coarse clusters.
@@ -34,8 +34,9 @@ const COARSE_SAMPLE: usize = 1024;
 
 /// Number of pairs of clusters that the first sweeps compare between two checks of the monitor,
 /// about 0.1 s, in up to [`DIMENSIONS_BETWEEN_CHECKS`] dimensions. In more dimensions, the number
-/// is smaller in proportion. If too large, an interrupt is answered late.
+/// is smaller in proportion. If it is too large, an interrupt is answered late.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
+/// Largest number of dimensions for which [`PAIRS_BETWEEN_CHECKS`] is not reduced.
 const DIMENSIONS_BETWEEN_CHECKS: usize = 64;
 
 impl Agglomeration<'_> {
@@ -77,7 +78,7 @@ impl Agglomeration<'_> {
         COARSE_RATIO * coarse >= sample.len()
     }
 
-    /// Replaces the screen by one that stores means in double precision.
+    /// Replaces the screen by a screen that stores means in double precision.
     fn refine_means(&mut self) {
         self.active.frame.precision = MeanPrecision::Double;
         self.renew_screen();
@@ -106,8 +107,8 @@ impl Agglomeration<'_> {
         Ok(coarse)
     }
 
-    /// Sweeps the clusters from index `start` on against all before them, and queues them. Returns
-    /// the number of coarse clusters.
+    /// Sweeps each cluster from index `start` on against all clusters before it, and queues it.
+    /// Returns the number of coarse clusters.
     fn sweep_some(&mut self, slots: &[u32], start: usize, is_sorted: bool) -> Result<usize> {
         let active = &self.active;
         let (of_points, of_others) = (self.screen.wanted(1), self.screen.wanted(2));
@@ -167,8 +168,8 @@ impl Agglomeration<'_> {
         Ok(())
     }
 
-    /// A cluster whose floor is reached, and the clusters whose floors are among the next entries
-    /// of the queue; takes these entries from the queue.
+    /// The cluster `first`, whose floor is reached, and the clusters whose floors are among the
+    /// next entries of the queue. Takes these entries from the queue.
     fn owners_of_floors(&mut self, first: u32) -> Vec<u32> {
         let mut owners = vec![first];
         let mut at = 0;
@@ -217,7 +218,7 @@ impl Agglomeration<'_> {
         if search.floor == f64::INFINITY {
             return Err(overflow("x"));
         }
-        // Without this check, a screen that breaks its contract would be searched for ever.
+        // Without this check, a screen that breaks its contract would cause an endless loop.
         assert!(
             candidates.floor > search.floor || !candidates.heap.is_empty(),
             "a sweep finds something new"
@@ -235,8 +236,8 @@ struct FurtherSearch {
     view: ClusterView,
     /// The cluster's position.
     end: usize,
-    /// Number of candidates that the cluster's first search asked for; each further search asks for
-    /// twice as many as the one before.
+    /// Number of candidates that the cluster's first search asked for. Each further search asks for
+    /// twice the number of the search before.
     wanted: usize,
     floor: f64,
     /// Number of earlier searches.
@@ -252,8 +253,8 @@ impl FurtherSearch {
         ScreenRequest {
             view: &self.view,
             end: self.end,
-            // In the end the capacity is the number of all clusters and one more, so that no
-            // cluster is left outside.
+            // The capacity grows up to one more than the number of all clusters, so that the last
+            // search leaves no cluster out.
             capacity: (self.wanted << self.sweeps.min(28)).min(self.end + 1),
             limit: next_limit(self.floor, self.sweeps),
             skip: &self.skip,
@@ -276,7 +277,7 @@ fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32, wanted: usize)
 }
 
 /// Whether a cluster is coarse: its neighbours up to distance `limit` are so near that the rounding
-/// of its mean hides which of them is nearest.
+/// of its mean hides which neighbour is nearest.
 fn is_coarse(active: &ActiveClusters, view: &ClusterView, limit: f64) -> bool {
     let error = f64::from(view.error * view.absolute) * active.frame.unit();
     limit < COARSE_ERRORS * error

@@ -1,12 +1,12 @@
-//! Tentative merges: the union of two clusters, made before its turn comes.
+//! Tentative merges: unions of two clusters that are made before their turn comes.
 
 use super::active::{ActiveClusters, NEVER};
 use super::candidates::Candidates;
 use crate::mahalanobis::clusters::{MergedCluster, Part};
 use crate::mahalanobis::screen::ClusterView;
 
-/// The union of two clusters, made before its turn comes. It stays valid while both have the same
-/// births.
+/// The union of two clusters, made before its turn comes. It stays valid while the slots of both
+/// clusters have these births.
 #[derive(Debug)]
 pub struct TentativeMerge {
     pub pair: (u32, u32),
@@ -34,7 +34,7 @@ impl TentativeMerge {
     }
 
     /// The tentative merge of this union with another slot's cluster. The union's birth is
-    /// [`NEVER`]. `None` if the union lacks the moments that the merge needs.
+    /// [`NEVER`]. Returns `None` if the union lacks the moments that the merge needs.
     pub fn with_next(&self, active: &ActiveClusters, partner: u32) -> Option<Self> {
         let (part, other) = (self.merged.part(), active.clusters.part(partner));
         if active.clusters.lacks_moments(part, other, &active.rule) {
@@ -58,8 +58,8 @@ impl TentativeMerge {
         }
     }
 
-    /// The tentative merge of two clusters, in the lower and the higher slot, that may not be
-    /// active yet.
+    /// The tentative merge of two clusters in the lower and the higher slot. They may not be active
+    /// yet.
     fn of_parts(
         active: &ActiveClusters,
         pair: (u32, u32),

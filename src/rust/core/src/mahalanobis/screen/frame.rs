@@ -8,17 +8,18 @@ use crate::mahalanobis::problem::{BoundingBox, Problem};
 use crate::matrix::middle_of;
 use crate::single_precision::{down, up, UNIT};
 
-/// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. If larger,
-/// fourth powers of distances overflow in 2²³ dimensions; if smaller, fourth powers of distances of
-/// 2⁻⁵⁰ of the largest coordinate underflow. Overflow and underflow make bounds useless, not wrong.
+/// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. If it is
+/// larger, fourth powers of distances overflow in 2²³ dimensions. If it is smaller, fourth powers
+/// of distances of 2⁻⁵⁰ of the largest coordinate underflow. Overflow and underflow make bounds
+/// useless, not wrong.
 const LOG2_LARGEST_COORDINATE: i64 = 20;
 
-/// Largest norm of whitened differences, in screen units, whose square does not overflow in single
-/// precision (3.4e38), with room for the sum of two. A whitening factor that can exceed it is not
-/// used for bounds.
+/// Largest norm of whitened differences, in screen units. The square of this norm does not overflow
+/// in single precision (3.4e38), and neither does the sum of two such squares. Bounds do not use a
+/// whitening factor that can exceed this norm.
 const LARGEST_WHITENED: f64 = 1e18;
 
-/// Relative slack of moments in single precision. Covers the rounding of the moments in double
+/// Relative slack of moments in single precision. It covers the rounding of the moments in double
 /// precision, which is far below 1e-6 for all numbers of members.
 const MOMENT_SLACK: f64 = 1e-6;
 
@@ -45,8 +46,9 @@ pub struct ClusterFrame {
 }
 
 impl ClusterFrame {
-    /// The frame for the clusters of a problem in this bounding box. The centre is the median:
-    /// single precision resolves the bulk of the data around it, however far away outliers are.
+    /// The frame for the clusters of a problem with this bounding box. The centre is the median:
+    /// single precision resolves the bulk of the data around the median, however far away outliers
+    /// are.
     pub fn of_problem(problem: &Problem, bounding_box: &BoundingBox) -> Self {
         let center = middle_of(problem.rows(), problem.x.ncols());
         let largest_offset = bounding_box.largest_offset(&center);
@@ -57,7 +59,7 @@ impl ClusterFrame {
     /// The frame for means within `largest_offset` of `center` in every coordinate, and for
     /// clusters of at most 2^`log2_terms` members.
     pub fn new(center: Vec<f64>, largest_offset: f64, distance: Distance, log2_terms: u32) -> Self {
-        // The clamp keeps fourth powers in range; for smaller offsets it makes bounds loose.
+        // The clamp keeps fourth powers in range. For smaller offsets, it makes bounds loose.
         let exponent = (largest_offset.to_bits() >> 52) as i64 - 1022 - LOG2_LARGEST_COORDINATE;
         let exponent = exponent.clamp(-250, 250);
         Self {
@@ -90,7 +92,7 @@ impl ClusterFrame {
         self.sum_error
     }
 
-    /// The distance that the screen's bounds bound.
+    /// The distance for which the screen has lower bounds.
     pub fn distance(&self) -> Distance {
         self.distance
     }
@@ -135,8 +137,8 @@ impl ClusterFrame {
         }
     }
 
-    /// A mean in screen units, as one single or two per coordinate, and an upper bound on the norm
-    /// of the rounding.
+    /// Converts a mean to screen units, as one or two singles per coordinate. Also returns an upper
+    /// bound on the norm of the rounding error.
     fn rounded(&self, mean: &[f64]) -> (Vec<f32>, Vec<f32>, f64) {
         let scale = 1.0 / self.unit;
         let is_double = self.precision == MeanPrecision::Double;

@@ -1,10 +1,10 @@
-//! Screens: lower bounds on the distances from a cluster to many others, which rule out most pairs
-//! without an exact distance. `cpu` computes them for [`agglomerate`](super::agglomerate); kernels
-//! compute the same bounds on GPUs.
+//! Screens: lower bounds on the distances from a cluster to many other clusters. The bounds rule
+//! out most pairs without an exact distance. `cpu` computes the bounds for
+//! [`agglomerate`](super::agglomerate). Kernels compute the same bounds on GPUs.
 //!
 //! A screen stores means in single precision, relative to a centre and scaled by a power of two. So
-//! means near the centre keep all significant digits, and no power of a distance overflows. With δ
-//! = a − b the difference of two means, the bounds are
+//! means near the centre keep all significant digits, and no power of a distance overflows. Let δ =
+//! a − b be the difference of two means. The bounds are
 //!
 //! 1. ‖δ‖·s ≤ ‖Wδ‖, where s is a lower bound on the smallest singular value of the whitening
 //!    factor W;
@@ -14,7 +14,7 @@
 //!    a. From central moments, E‖r‖² = V + ‖δ‖² and E‖r‖⁴ ≤ F + 4λ‖δ‖² + 4τ‖δ‖ + 2V‖δ‖² + ‖δ‖⁴.
 //!
 //! The bounds allow for rounding: each cluster's `error` bounds the distance between its stored
-//! mean and the exact one, and the other margins are a priori bounds of the form c·p·2⁻²⁴.
+//! mean and its exact mean, and all other margins are a priori bounds of the form c·p·2⁻²⁴.
 //!
 //! Where groups of clusters are tight and far apart, one single per coordinate cannot separate the
 //! clusters of a group. A frame of [`MeanPrecision::Double`] stores each coordinate as the sum of

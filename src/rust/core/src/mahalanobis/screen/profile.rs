@@ -38,7 +38,7 @@ pub struct Profile<'a> {
     /// An upper bound on ‖Wy‖/‖y‖; 1 for the identity.
     pub stretch: f64,
     pub spread: Spread,
-    /// An upper bound on the distance between the rounded `mean` and the exact mean of the members;
-    /// 0 where the distances are defined by the rounded means.
+    /// An upper bound on the distance between the rounded `mean` and the exact mean of the members.
+    /// 0 if the distances are defined by the rounded means.
     pub mean_error: f64,
 }

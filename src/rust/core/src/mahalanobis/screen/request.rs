@@ -12,7 +12,7 @@ pub struct ScreenRequest<'a> {
     /// `skip`, or all clusters below the limit. So a caller that doubles the capacity finds all
     /// clusters in the end.
     pub capacity: usize,
-    /// Clusters whose lower bound is at or above this limit are not wanted. In data units.
+    /// Clusters whose lower bound is at or above this limit, in data units, are not wanted.
     pub limit: f64,
     /// Slots to leave out, in increasing order.
     pub skip: &'a [u32],
@@ -28,7 +28,7 @@ pub struct ScreenAnswer {
 }
 
 impl ScreenAnswer {
-    /// Keeps the `count` nearest clusters, except those that tie with the next one.
+    /// Keeps the `count` nearest clusters, except clusters that tie with the next cluster.
     pub fn keep_nearest(&mut self, count: usize) {
         if self.bounds.len() > count {
             let by_bound = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0);

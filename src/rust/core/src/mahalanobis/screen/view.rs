@@ -11,15 +11,19 @@ pub struct ClusterView {
     pub error: f32,
     /// A lower bound on ‖Wy‖/‖y‖.
     pub low: f32,
-    /// Packed whitening factor W; empty for the identity, and where W is too large for bounds.
+    /// Packed whitening factor W. Empty for the identity, and if W is too large for bounds.
     pub whitening: Vec<f32>,
-    /// In single precision, ‖Wδ‖ is off by at most `relative`·‖δ‖ + `absolute`·(both errors).
+    /// Relative error of ‖Wδ‖ in single precision: ‖Wδ‖ is off by at most `relative`·‖δ‖ +
+    /// `absolute`·(both errors).
     pub relative: f32,
+    /// Factor of the errors of the means: see `relative`.
     pub absolute: f32,
-    /// The moments of [`Spread`](super::Spread): a lower bound on the variance, upper bounds on the
-    /// others.
+    /// A lower bound on the variance of [`Spread`](super::Spread).
     pub variance: f32,
+    /// An upper bound on the fourth moment.
     pub fourth: f32,
+    /// An upper bound on the largest eigenvalue.
     pub largest: f32,
+    /// An upper bound on the third moment.
     pub third: f32,
 }

@@ -19,16 +19,16 @@ use gmhclust_core::testing::{
 };
 use gmhclust_core::Cpu;
 
-/// A test double that sweeps as a device does, on the host.
+/// A test double of a device. It sweeps on the host.
 struct Fake {
     frame: RowFrame,
-    /// The rows, by position; the sweepers of a device share them.
+    /// The rows, by position. The sweepers of a device share the rows.
     rows: Arc<RwLock<Vec<f32>>>,
     most_queries: usize,
     device: usize,
-    /// The number of the sweep that fails; `sweeps` is the number of sweeps so far. Sweepers that
-    /// share references count together.
+    /// The number of the sweep that fails.
     fails_at: Option<usize>,
+    /// The number of sweeps so far, by all sweepers that share references.
     sweeps: Arc<AtomicUsize>,
     /// The devices that have failed.
     failed: Arc<Mutex<BTreeSet<usize>>>,
@@ -76,7 +76,8 @@ impl Fake {
         (coordinates, scalars.to_vec())
     }
 
-    /// The bound of a query and a reference; `None` if the reference was merged away.
+    /// The lower bound on the distance of a query and a reference. `None` if the reference was
+    /// merged away.
     fn bound(&self, query: &Scalars, position: usize, reference: usize) -> Option<f32> {
         let (coordinates, scalars) = self.row(reference);
         let [error, factor, half, allowance] = scalars[..] else {
@@ -184,9 +185,10 @@ impl Sweeper for Fake {
     }
 }
 
-/// A machine with devices, each of which sweeps for at most `most_queries` queries at a time.
+/// A machine with devices. Each device sweeps for at most `most_queries` queries at a time.
 struct Fakes {
-    /// For each device, the sweep from which on it fails, if any; 0 if it cannot be opened.
+    /// For each device, the number of the first sweep that fails, if any; 0 if the device cannot be
+    /// opened.
     fail_at: Vec<Option<usize>>,
     most_queries: usize,
     cpu: Cpu,
@@ -370,7 +372,7 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
                 }
             }
         }
-        // No other device can continue for a single one.
+        // If the only device fails, no other device can continue.
         let only = Fakes::new(vec![Some(2)], 30);
         let monitor = Monitor::default();
         let found = knn::nearest(&points, 400, 4, &only, &monitor);
@@ -432,7 +434,8 @@ fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64>
                 // Huge terms that cancel each other, with some digits in between.
                 4 if k % 16 < 2 => 1000.0 * [1.0, -1.0][(k + i * (k / 16)) % 2],
                 4 => random.uniform(),
-                // Few bits in common: each term begins near the last digits of the sum before.
+                // Terms and sums have few digits in common: each term begins near the last digits
+                // of the sum before.
                 5 => sign * 2f64.powi(-((k % 24) as i32) / 2) * (1.0 + random.uniform()),
                 _ => random.normal(),
             };

@@ -8,14 +8,16 @@ use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{singles, singles_mut};
 use crate::single_precision::UNIT;
 
-// The rows of a block of balls that follow the rows of the centres.
+/// Row of the radii, after the rows of the centres.
 const RADIUS: usize = 0;
+/// Row of the least `low` of the clusters in each ball, after the rows of the centres.
 const LEAST_LOW: usize = 1;
+/// Number of rows after the rows of the centres.
 const BALL_SCALARS: usize = 2;
 
-/// Balls, each around the clusters of `size` consecutive blocks. They are stored as the lanes of
-/// blocks: rows of centres, then a row of radii and a row of the least `low` of the clusters in
-/// each ball.
+/// Balls, each around the clusters of `size` consecutive blocks. Each ball is a lane of a block of
+/// balls. The block has rows of centres, then a row of radii and a row of the least `low` of the
+/// clusters in each ball.
 #[derive(Debug)]
 pub struct Balls {
     /// Blocks of clusters per ball.
@@ -56,7 +58,7 @@ impl Balls {
         self.enclose(ball, blocks, layout);
     }
 
-    /// Recomputes a ball from the clusters that its blocks hold now.
+    /// Recomputes a ball from the present clusters of its blocks.
     pub fn enclose(&mut self, ball: usize, blocks: &[Row], layout: &Layout) {
         let rows = self.size * layout.height();
         let blocks = &blocks[ball * rows..][..rows];
@@ -76,7 +78,7 @@ impl Balls {
         ball[layout.coordinates() + LEAST_LOW][lane] = least;
     }
 
-    /// Widens a ball to hold the cluster in a lane of one of its blocks.
+    /// Widens a ball to contain the cluster in a lane of `block`, one of its blocks.
     pub fn include(&mut self, ball: usize, block: &[Row], cluster: usize, layout: &Layout) {
         let (ball, lane) = self.rows_of(ball, layout);
         let reach = reaches(ball, lane, block, layout)[cluster];
@@ -126,7 +128,7 @@ impl Balls {
     }
 }
 
-/// Puts the centre of a ball at the mean of its clusters. A ball is valid around any centre, so
+/// Sets the centre of a ball to the mean of its clusters. A ball is valid around any centre, so
 /// rounding does not matter.
 fn set_center(ball: &mut [Row], lane: usize, blocks: &[Row], layout: &Layout) {
     let (p, height) = (layout.dimensions, layout.height());
@@ -165,7 +167,7 @@ fn reaches(ball: &[Row], lane: usize, block: &[Row], layout: &Layout) -> Row {
             for (difference, value) in differences.iter_mut().zip(block[p + k]) {
                 *difference += value - rest;
             }
-            // The differences of second parts are rounded on the ball's side, too.
+            // The ball's second parts also cause rounding in the differences.
             rests += rest.abs();
         }
         for (square, difference) in squares.iter_mut().zip(differences) {

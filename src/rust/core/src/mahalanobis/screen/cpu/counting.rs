@@ -13,7 +13,7 @@ pub fn add(answer: &ScreenAnswer) {
     COUNT.set(COUNT.get() + 1 + answer.bounds.len());
 }
 
-/// The number of searches of this thread plus the number of candidates that they found.
+/// The number of searches of this thread, plus the number of candidates in their answers.
 pub fn count() -> usize {
     COUNT.get()
 }

@@ -1,4 +1,4 @@
-//! The CPU's screen: divides requests among threads.
+//! The CPU's screen, which divides requests among threads.
 
 use rayon::prelude::*;
 
@@ -18,10 +18,10 @@ use crate::roster::Roster;
 use crate::simd::dispatch;
 
 /// Smallest number of coordinates (clusters × dimensions) for which searches are divided among
-/// threads. Fewer coordinates are compared faster by one thread. Only the time depends on it.
+/// threads. One thread compares fewer coordinates faster. Only the time depends on it.
 pub const MIN_PARALLEL_COORDINATES: usize = 1 << 14;
 
-/// Smallest number of coordinates, of clusters in near groups, for each thread of a divided sweep:
+/// Smallest number of coordinates of clusters in near groups for each thread of a divided sweep:
 /// about 3 µs of work. Only the time depends on it.
 const MIN_COORDINATES_OF_PART: usize = 1 << 15;
 
@@ -61,8 +61,8 @@ impl CpuScreen {
     }
 
     /// Number of candidates that the first search for a cluster with this number of members asks
-    /// for. A smaller number means more searches, a larger one longer searches; only the time
-    /// depends on it.
+    /// for. A smaller number means more searches. A larger number means longer searches. Only the
+    /// time depends on it.
     pub fn wanted(&self, members: usize) -> usize {
         match self.store.layout.distance {
             // Bounds are looser for means over members.
@@ -71,7 +71,7 @@ impl CpuScreen {
         }
     }
 
-    /// Answers all requests, on the threads of the pool that this is called in.
+    /// Answers all requests, on the threads of the caller's pool.
     pub fn sweep(&self, requests: &[ScreenRequest<'_>]) -> Vec<ScreenAnswer> {
         let positions: usize = requests.iter().map(|r| r.end).sum();
         if positions * self.store.layout.dimensions < MIN_PARALLEL_COORDINATES {
@@ -81,7 +81,7 @@ impl CpuScreen {
         requests.par_iter().map(|r| self.answer(r, each)).collect()
     }
 
-    /// Answers a request, on up to this many threads of the pool that this is called in.
+    /// Answers a request, on at most `threads` threads of the caller's pool.
     pub fn answer(&self, request: &ScreenRequest<'_>, threads: usize) -> ScreenAnswer {
         let answer = if self.store.layout.is_double {
             self.sweep_for::<true>(request, threads)
@@ -93,7 +93,7 @@ impl CpuScreen {
         answer
     }
 
-    /// As [`answer`](Self::answer); `DOUBLE` where coordinates have second parts.
+    /// As [`answer`](Self::answer). `DOUBLE` says that coordinates have second parts.
     fn sweep_for<const DOUBLE: bool>(
         &self,
         request: &ScreenRequest<'_>,

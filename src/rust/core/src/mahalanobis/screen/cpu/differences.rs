@@ -1,7 +1,7 @@
 //! The differences between the mean of a query and the means of a register of clusters.
 //!
-//! `rows` are the rows of a block as registers, and `part` the register of each row. `DOUBLE` says
-//! that coordinates have second parts.
+//! `rows` are the rows of a block as registers, and `part` is the index of a register in each row.
+//! `DOUBLE` says that coordinates have second parts.
 
 use pulp::Simd;
 
@@ -16,11 +16,11 @@ pub fn squared_distance<S: Simd, const DOUBLE: bool>(
     rows: &[S::f32s],
     part: usize,
 ) -> S::f32s {
-    // The iterators save the loop all bounds checks.
+    // With iterators, the loop has no bounds checks.
     let registers = LANES / S::F32_LANES;
     let (first, second) = rows.split_at(query.mean.len() * registers);
     let firsts = query.mean.iter().zip(first.chunks_exact(registers));
-    // Two alternating sums, since each addition waits for the one before.
+    // There are two alternating sums, since each addition waits for the addition before.
     let (mut sum, mut next_sum) = (simd.splat_f32s(0.0), simd.splat_f32s(0.0));
     if DOUBLE {
         let seconds = query.rest.iter().zip(second.chunks_exact(registers));
@@ -41,7 +41,7 @@ pub fn squared_distance<S: Simd, const DOUBLE: bool>(
     simd.add_f32s(sum, next_sum)
 }
 
-/// The differences themselves, one register per dimension.
+/// The differences of the means, one register per dimension.
 #[inline(always)]
 pub fn differences<S: Simd, const DOUBLE: bool>(
     simd: S,

@@ -3,12 +3,12 @@
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::frame::{ClusterFrame, MeanPrecision};
 
-/// Number of clusters per block: the singles of the widest vector register (AVX-512).
+/// Number of clusters per block: the number of singles in the widest vector register (AVX-512).
 pub const LANES: usize = 16;
 
 /// Number of blocks per group. Clusters that are pushed one after the other are often near each
-/// other, so a sweep can skip most groups as a whole. If larger, fewer groups are skipped; if
-/// smaller, there are more balls to compare. Only the time depends on it.
+/// other, so a sweep can skip most groups as a whole. If it is larger, a sweep skips fewer groups.
+/// If it is smaller, there are more balls to compare. Only the time depends on it.
 pub const GROUP: usize = 16;
 
 /// Number of clusters per group.
@@ -17,11 +17,11 @@ pub const GROUP_LANES: usize = GROUP * LANES;
 /// One value for each cluster of a block.
 pub type Row = [f32; LANES];
 
-// The rows that follow the rows of the coordinates, for all distances.
+// The rows after the rows of the coordinates, for all distances.
 pub const ERROR: usize = 0;
 pub const LOW: usize = 1;
 const CENTROID_SCALARS: usize = 2;
-// The rows after these, for full Mahalanobis distances.
+// Further rows for full Mahalanobis distances.
 pub const VARIANCE: usize = 2;
 pub const FOURTH: usize = 3;
 pub const LARGEST: usize = 4;

@@ -29,18 +29,18 @@ impl SharedLimit {
     }
 }
 
-/// The top-k heap of a sweep: its smallest lower bounds, at most `capacity` of them.
+/// The top-k heap of a sweep: at most `capacity` lower bounds, the smallest that it has found.
 #[derive(Debug)]
 pub struct LeastBounds {
     capacity: usize,
     /// Bounds at or above this limit are not kept.
     limit: f32,
-    /// Each key is the bits of a bound, then its slot. Bounds are ≥ 0, so their bits order them.
+    /// The keys: the bits of a bound, then its slot. Bounds are ≥ 0, so their bits order them.
     heap: BinaryHeap<u64>,
 }
 
 impl LeastBounds {
-    /// An empty heap; bounds at or above `limit` are not wanted.
+    /// An empty heap. Bounds at or above `limit` are not wanted.
     pub fn new(capacity: usize, limit: f32) -> Self {
         Self {
             capacity,
@@ -78,7 +78,7 @@ impl LeastBounds {
         }
     }
 
-    /// The smallest bounds of this part of the sweep and another part.
+    /// The smallest bounds of this part and another part of the sweep.
     pub fn merge(mut self, other: LeastBounds) -> LeastBounds {
         self.lower_limit(other.limit);
         for key in other.heap {
@@ -87,7 +87,7 @@ impl LeastBounds {
         self
     }
 
-    /// The bounds in data units, `unit` of them per screen unit.
+    /// The bounds in data units. `unit` is the number of data units per screen unit.
     pub fn into_answer(self, unit: f64) -> ScreenAnswer {
         let floor = f64::from(self.limit()) * unit;
         let bound = |key: u64| {

@@ -12,18 +12,21 @@ use crate::single_precision::UNIT;
 
 /// One register of clusters during a sweep.
 pub struct Register<'a, S: Simd> {
-    /// The rows of the block; `part` is the index of this register within each row.
+    /// The rows of the block.
     pub rows: &'a [S::f32s],
+    /// The index of this register within each row.
     pub part: usize,
-    /// The distances of the means from the mean of the query, and their squares.
+    /// The distances of the means from the mean of the query.
     pub distance: S::f32s,
+    /// The squares of the distances.
     pub square: S::f32s,
     /// The sum of the errors of both means.
     pub error: S::f32s,
-    /// A factor below 1 that makes a rounded distance a lower bound on the exact one.
+    /// A factor below 1 that makes a rounded distance a lower bound on the exact distance.
     pub shrink: f32,
-    /// Only clusters in these lanes may have bounds below this limit.
+    /// The lanes of the clusters that may have bounds below `limit`.
     pub near: u32,
+    /// The limit of the sweep.
     pub limit: f32,
 }
 
@@ -66,8 +69,8 @@ impl<S: Simd> Register<'_, S> {
             differences::<S, DOUBLE>(simd, query, self.rows, self.part, room);
             let lost = simd.mul_f32s(splat(query.absolute), self.error);
             let lost = simd.mul_add_e_f32s(splat(query.relative), self.distance, lost);
-            // Above this norm, the bound is not below the limit. The factors are for its rounding;
-            // any norm of some rows gives a valid bound.
+            // Above the norm `least`, the bound is not below the limit. The factors allow for
+            // rounding. The norm of any of the rows gives a valid bound.
             let missing = simd.sub_f32s(splat(2.000_01 * self.limit), to_target);
             let least = simd.mul_f32s(simd.add_f32s(missing, lost), splat(1.000_01));
             let least = simd.max_f32s(least, splat(0.0));
@@ -99,11 +102,12 @@ impl<S: Simd> Register<'_, S> {
 /// Number of rows of W that are multiplied together, since each sum waits for its last addition.
 const ROWS: usize = 8;
 
-/// Smallest number of rows for which this pays: the processor overlaps short sums by itself.
+/// Smallest number of rows of W that are multiplied together. The processor overlaps short sums by
+/// itself.
 const MIN_ROWS: usize = 4 * ROWS;
 
-/// ‖Wδ‖² for a register of vectors δ and a packed lower triangle W. Where the squares of the first
-/// rows alone are above `enough` in all lanes of `near`, only their sum.
+/// ‖Wδ‖² for a register of vectors δ and a packed lower triangle W. If the sum over the first rows
+/// is above `enough` in all lanes of `near`, returns this sum.
 #[inline(always)]
 fn square_of_product<S: Simd>(
     simd: S,

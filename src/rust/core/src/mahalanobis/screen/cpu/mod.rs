@@ -1,5 +1,5 @@
-//! The screen on the CPU: blocks of clusters, stored dimension after dimension, that a sweep
-//! compares with a query in vector registers.
+//! The screen on the CPU. It stores clusters in blocks, dimension after dimension. A sweep compares
+//! a query with the clusters of a block in vector registers.
 
 mod balls;
 #[cfg(test)]

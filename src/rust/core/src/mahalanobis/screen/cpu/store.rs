@@ -14,8 +14,8 @@ use crate::roster::Roster;
 /// The start of memory errors: what needs the memory.
 const SCREEN: &str = "the screen of the clusters needs";
 
-/// The active clusters, in places of a spatial order: clusters that are near each other are often
-/// in one block.
+/// The active clusters, in places of a spatial order: one block often holds clusters that are near
+/// each other.
 #[derive(Debug)]
 pub struct ClusterStore {
     pub layout: Layout,
@@ -25,9 +25,9 @@ pub struct ClusterStore {
     /// cluster takes the place of a cluster that was just removed: the two clusters of a merge are
     /// removed before their union is pushed.
     pub places: Roster,
-    /// Whether no cluster was removed yet. Then the places are the positions.
+    /// Whether no cluster was removed yet. If so, the places equal the positions.
     is_in_order: bool,
-    /// Places that were vacated since the last push.
+    /// Places from which clusters were removed since the last push.
     vacated: Vec<usize>,
     /// The blocks, [`Layout::height`] rows each.
     pub blocks: Vec<Row>,
@@ -114,7 +114,7 @@ impl ClusterStore {
         places.min_by(|&a, &b| square(a).total_cmp(&square(b)))
     }
 
-    /// Gives a slot the place after the last one.
+    /// Gives a slot the place after the last place.
     fn append(&mut self, slot: u32) -> Result<usize> {
         let place = self.places.push(slot);
         memory::reserve(&mut self.targets, SCREEN, 1)?;

@@ -20,9 +20,9 @@ pub struct NearGroup {
     group: u32,
 }
 
-/// A kernel that finds the groups among the first `blocks` blocks that can hold a cluster whose
-/// bound is below the limit, nearest groups first. An incomplete group has no ball and comes last.
-/// `DOUBLE` says that coordinates have second parts.
+/// A kernel that finds groups among the first `blocks` blocks, nearest groups first. A group is
+/// found if it can hold a cluster whose bound is below the limit. An incomplete group has no ball
+/// and comes last. `DOUBLE` says that coordinates have second parts.
 pub struct NearGroups<'a, const DOUBLE: bool> {
     pub store: &'a ClusterStore,
     pub query: &'a ClusterView,
@@ -67,9 +67,9 @@ pub struct ClusterSweep<'a, const DOUBLE: bool> {
     pub store: &'a ClusterStore,
     pub request: &'a ScreenRequest<'a>,
     pub groups: &'a [NearGroup],
-    /// The index of this part of the sweep among `of` parts: it takes every `of`-th group, from
-    /// this index on.
+    /// The index of this part of the sweep. The part takes every `of`-th group from this index on.
     pub part: usize,
+    /// Number of parts of the sweep.
     pub of: usize,
     /// Number of leading blocks to search.
     pub blocks: usize,
@@ -87,7 +87,7 @@ impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
         let mut room = vec![0.0f32; layout.dimensions * S::F32_LANES];
         for near in self.groups.iter().skip(self.part).step_by(self.of) {
             self.nearest.lower_limit(self.limit.get());
-            // The limit has come down since the groups were compared.
+            // The limit may have come down since the groups were compared.
             if near.bound < self.nearest.limit() {
                 self.sweep_group(simd, near.group as usize, &mut room);
                 self.limit.lower(self.nearest.limit());
@@ -110,8 +110,8 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         } else {
             [0.0; LANES]
         };
-        // Compares all blocks before the first branch: one branch for each block would be hard to
-        // predict.
+        // Compares all blocks before the first branch, because one branch for each block would be
+        // hard to predict.
         let limit = self.nearest.limit();
         let mut below = (0..self.blocks.min(start + GROUP) - start)
             .fold(0u32, |bits, k| bits | u32::from(bounds[k] < limit) << k);
@@ -137,9 +137,9 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         for part in 0..registers {
             let row = |k: usize| rows[k * registers + part];
             let square = squared_distance::<S, DOUBLE>(simd, query, rows, part);
-            // Is (s_a + s_b)·(shrink·√square − error) ≤ 2·limit? Evaluated without the root. True
-            // for all clusters where both sides underflow, and never for a removed one, whose low
-            // is NaN.
+            // Tests (s_a + s_b)·(shrink·√square − error) ≤ 2·limit without the root. The test is
+            // true for all clusters if both sides underflow. It is never true for a removed
+            // cluster, whose low is NaN.
             let low = simd.add_f32s(query_low, row(coordinates + LOW));
             let error = simd.add_f32s(query_error, row(coordinates + ERROR));
             let left = simd.mul_f32s(low, cautious);

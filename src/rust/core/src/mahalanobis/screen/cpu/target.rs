@@ -21,7 +21,7 @@ pub struct WhitenedTarget {
 }
 
 impl WhitenedTarget {
-    /// The whitening factor of a cluster; `None` for the identity.
+    /// The whitening factor of a cluster. `None` for the identity.
     pub fn new(view: &ClusterView) -> Option<Self> {
         if view.whitening.is_empty() {
             return None;
@@ -42,8 +42,8 @@ impl WhitenedTarget {
     }
 
     /// A lower bound on ‖Wδ‖ for the difference δ between a query and this cluster, which is in
-    /// this `lane` of a block's rows. `distance` is ‖δ‖, `error` the sum of both errors; `room` has
-    /// a number for each dimension.
+    /// lane `lane` of a block's rows. `distance` is ‖δ‖, `error` is the sum of both errors, and
+    /// `room` has a number for each dimension.
     #[inline(always)]
     pub fn bound<S: Simd>(
         &self,
@@ -55,7 +55,7 @@ impl WhitenedTarget {
         room: &mut [f32],
     ) -> f32 {
         let p = layout.dimensions;
-        // The remainder equals `lane`, and saves a bounds check.
+        // The remainder equals `lane`. It saves a bounds check.
         let lane = lane % LANES;
         for (k, difference) in room[..p].iter_mut().enumerate() {
             *difference = query.mean[k] - block[k][lane];
@@ -84,8 +84,8 @@ impl WhitenedTarget {
     }
 }
 
-/// The squares of the product's elements in `N` registers of rows from register `first` on, summed
-/// over the registers.
+/// The sum of the squares of the product's elements in `N` registers of rows, from register `first`
+/// on.
 #[inline(always)]
 fn squares_of_rows<S: Simd, const N: usize>(
     simd: S,

@@ -13,7 +13,7 @@ use crate::observations::Observations;
 use crate::roster::GONE;
 use crate::testing::{draw, Data, Random};
 
-/// Some clusters in a frame; every other one has a diagonal whitening factor.
+/// Some clusters in a frame. Every other cluster has a diagonal whitening factor.
 struct Sample {
     means: Observations,
     diagonals: Vec<Vec<f64>>,
@@ -101,11 +101,11 @@ fn check_answers(precision: MeanPrecision) {
         for slot in clusters.sorted() {
             screen.push(slot as u32, &clusters.view(slot)).unwrap();
         }
-        // Enough for the screen to close the gaps.
+        // So many clusters are removed that the screen closes the gaps.
         for slot in (0..n).step_by(5) {
             screen.remove(slot as u32);
         }
-        // As a merge does: removes two clusters, and adds one in the slot of one of them.
+        // As a merge does, removes two clusters, and adds a cluster in one of their slots.
         for slot in (1..n - 1).step_by(10) {
             screen.remove(slot as u32);
             screen.remove(slot as u32 + 1);
