@@ -193,7 +193,6 @@ pub struct Device {
     /// The modules, loaded at their first use: a driver may take seconds to compile a module for
     /// the first time.
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
-    bundle: Bundle,
     limits: Limits,
     index: usize,
 }
@@ -260,23 +259,15 @@ impl Device {
         }
     }
 
-    /// Opens device `index`, while another thread decompresses the kernels.
+    /// Opens device `index`.
     ///
     /// # Errors
     /// `Error::Device` if the device cannot be opened.
     fn open(index: usize) -> Result<Self> {
-        let limits = Limits::of_environment()?;
-        let (bundle, context) = thread::scope(|scope| {
-            let bundle = scope.spawn(Bundle::open);
-            let context = Self::open_context(index);
-            (join(bundle), context)
-        });
-        let context = context?;
         Ok(Self {
-            context,
+            limits: Limits::of_environment()?,
+            context: Self::open_context(index)?,
             modules: Mutex::new(HashMap::new()),
-            bundle: bundle?,
-            limits,
             index,
         })
     }
@@ -311,27 +302,30 @@ impl Device {
     }
 
     /// One of the kernels of a module.
+    ///
+    /// # Errors
+    /// As [`Device::module`].
     pub fn kernel(&self, kernels: &Kernels, name: &str) -> Result<CudaFunction> {
-        self.try_kernel(kernels, name)
-            .map_err(|error| self.error(&format!("kernel {name}"), &error))
+        let kernel = self.module(kernels.name)?.load_function(name);
+        kernel.map_err(|error| self.error(&format!("kernel {name}"), &error))
     }
 
-    /// As [`Device::kernel`], with the driver's own error.
-    pub fn try_kernel(&self, kernels: &Kernels, name: &str) -> DriverResult<CudaFunction> {
-        self.module(kernels.name)?.load_function(name)
-    }
-
-    /// The module of this name, loaded at its first use.
-    pub fn module(&self, name: &'static str) -> DriverResult<Arc<CudaModule>> {
+    /// The module of this name, loaded at its first use: its binary for this device, or else its
+    /// PTX, which the driver compiles.
+    ///
+    /// # Errors
+    /// `Error::Device` if it cannot be loaded, `Error::Memory` if there is too little memory.
+    pub fn module(&self, name: &'static str) -> Result<Arc<CudaModule>> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = modules.get(name) {
             return Ok(module.clone());
         }
-        let module = match self.binary(name)? {
+        let failed = |error| self.error(&format!("kernels {name}"), &error);
+        let module = match self.binary(name).map_err(failed)? {
             Some(module) => module,
             None => {
-                let ptx = Ptx::from_src(self.bundle.ptx(name));
-                self.context.load_module(ptx)?
+                let ptx = Ptx::from_src(Bundle::open()?.ptx(name));
+                self.context.load_module(ptx).map_err(failed)?
             }
         };
         modules.insert(name, module.clone());

@@ -5,7 +5,8 @@ use gmhclust_core::error::Result;
 use crate::device::Device;
 use crate::kernels::Bundle;
 
-/// Decompresses the kernels, as opening a device does. Returns the names of their modules.
+/// Decompresses the PTX of all modules, as the first use of a module without a fitting binary does.
+/// Returns the names of the modules.
 ///
 /// # Errors
 /// `Error::Memory` if there is too little memory, `Error::Device` if the kernels cannot be
@@ -18,10 +19,8 @@ pub fn unpack() -> Result<Vec<&'static str>> {
 /// Loads a module on a device, and opens the device if needed.
 ///
 /// # Errors
-/// `Error::Device` if the device cannot be opened or the module cannot be loaded.
+/// As [`Device::module`].
 pub fn load(device: usize, module: &'static str) -> Result<()> {
-    let device = Device::shared(device)?;
-    let loaded = device.module(module);
-    loaded.map_err(|error| device.error(module, &error))?;
+    Device::shared(device)?.module(module)?;
     Ok(())
 }

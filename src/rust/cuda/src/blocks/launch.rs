@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{
-    CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
+    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig,
+    PushKernelArg,
 };
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
@@ -159,6 +160,7 @@ impl<'a> Launch<'a> {
     ) -> Result<Self> {
         let observations: usize = problems.iter().map(|p| p.clusters()).sum();
         let p = problems[0].x.ncols();
+        let module = module(in_registers(p), problems[0].options.distance);
         let tasks = cpu.install(|| tasks(&problems));
         let allocate = || {
             let stream = device.context.new_stream()?;
@@ -178,7 +180,8 @@ impl<'a> Launch<'a> {
             memory,
         };
         launch.send(observations, cpu, monitor)?;
-        let started = launch.start(observations);
+        let kernel = launch.device.kernel(module, "agglomerate")?;
+        let started = launch.start(&kernel, observations);
         started.map_err(|error| launch.error(&error))?;
         Ok(launch)
     }
@@ -210,12 +213,9 @@ impl<'a> Launch<'a> {
         sender.finish()
     }
 
-    fn start(&mut self, observations: usize) -> DriverResult<()> {
+    fn start(&mut self, kernel: &CudaFunction, observations: usize) -> DriverResult<()> {
         let p = self.problems[0].x.ncols();
-        let registers = in_registers(p);
-        let module = module(registers, self.problems[0].options.distance);
-        let kernel = self.device.try_kernel(module, "agglomerate")?;
-        let shared = shared_bytes(p, registers);
+        let shared = shared_bytes(p, in_registers(p));
         let (stream, memory) = (&self.stream, &mut self.memory);
         stream.memcpy_htod(&self.tasks, &mut memory.tasks)?;
         // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation.
@@ -233,7 +233,7 @@ impl<'a> Launch<'a> {
         // SAFETY: the argument is as declared in agglomerate.cu, and all memory that it points to
         // lives in `self`, which waits for the kernel before it is dropped.
         unsafe {
-            stream.launch_builder(&kernel).arg(&arrays).launch(config)?;
+            stream.launch_builder(kernel).arg(&arrays).launch(config)?;
         }
         Ok(())
     }

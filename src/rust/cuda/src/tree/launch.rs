@@ -98,8 +98,7 @@ pub fn grow(
         };
         // Shared memory does not depend on the number of shapes.
         let sizes = TreeSizes::new(problem, most_columns, 0);
-        let fitting = TreeKernels::fitting(device, module, &sizes).map_err(failed)?;
-        if let Some((kernels, room)) = fitting {
+        if let Some((kernels, room)) = TreeKernels::fitting(device, module, &sizes)? {
             break (most_columns, kernels, room);
         }
     };
@@ -154,8 +153,8 @@ struct Room {
 }
 
 impl TreeKernels {
-    fn new(device: &Device, module: &'static Kernels) -> DriverResult<Self> {
-        let kernel = |name| device.try_kernel(module, name);
+    fn new(device: &Device, module: &'static Kernels) -> Result<Self> {
+        let kernel = |name| device.kernel(module, name);
         Ok(Self {
             grow: kernel("grow")?,
             start: kernel("start")?,
@@ -176,14 +175,16 @@ impl TreeKernels {
         device: &Device,
         module: &'static Kernels,
         sizes: &TreeSizes,
-    ) -> DriverResult<Option<(Self, Room)>> {
+    ) -> Result<Option<(Self, Room)>> {
+        let failed = |error| device.error("asking for a tree's shared memory", &error);
         let cooperative = Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
-        let most = device.shared_memory()?;
+        let cooperates = device.context.attribute(cooperative).map_err(failed)? != 0;
+        let most = device.shared_memory().map_err(failed)?;
         let bytes = |placement| sizes.sequencer_bytes(placement).max(sizes.job_bytes());
         // The cheap checks come before the module is loaded, because a driver may have to compile
         // the module.
         let least = bytes(Placement::RecentRowsApart);
-        if device.context.attribute(cooperative)? == 0 || least > most {
+        if !cooperates || least > most {
             return Ok(None);
         }
         let kernels = Self::new(device, module)?;
@@ -191,7 +192,7 @@ impl TreeKernels {
         let left = |kernel: &CudaFunction| -> DriverResult<usize> {
             Ok(most.saturating_sub(kernel.get_attribute(fixed)? as usize))
         };
-        let most_left = left(&kernels.grow)?;
+        let most_left = left(&kernels.grow).map_err(failed)?;
         let mut placements = Placement::ALL.into_iter();
         let Some(placement) = placements.find(|&placement| bytes(placement) <= most_left) else {
             return Ok(None);
@@ -199,7 +200,8 @@ impl TreeKernels {
         // The limit does not depend on this tree's sizes, since trees of other sizes may be
         // launched at the same time.
         for kernel in [&kernels.grow, &kernels.start, &kernels.reshape_all] {
-            allow_shared(kernel, left(kernel)? as i32)?;
+            let limited = left(kernel).and_then(|left| allow_shared(kernel, left as i32));
+            limited.map_err(failed)?;
         }
         let room = Room {
             bytes: bytes(placement),
