@@ -14,13 +14,14 @@
 #   cells1m                1,000,000 x 14 in 1,000 apriori clusters by k-means
 #   growth                 5,000 to 40,000 x 14: how time grows with n
 #   crossover              2,000 to 60,000 x 14, with and without GPU
+#   columns                30,000 x 41, 64 and 100 and 15,000 x 200, made as cells265k
 #   apriori2k              1,000 apriori clusters of 2,000 x 20, from a mixture
 #   groups2m groups20m     2,000,000 and 20,000,000 x 14 in apriori clusters of 10,000, random
 #                          samples
 #   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
 #                          a header, as exported from FCS files by programs for cytometry
 # By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but growth,
-# apriori2k, groups2m and groups20m with it; csv alone with --csv.
+# columns, apriori2k, groups2m and groups20m with it; csv alone with --csv.
 #
 # The threshold is 0.5% of n for the lymphocytes, 1% for others; --threshold is a count, or a
 # fraction of n. --calls replaces the calls of each row by one or more of "euclidMahal, centroid",
@@ -151,7 +152,7 @@ on_gpu <- c("cells20k", "cells44k", "cells167k", "cells265k", "cells841k", "cell
 settings <- parse_options(
   arguments, if (csv_given) "csv" else on_cpu, if (csv_given) "csv" else on_gpu,
   c("csv", "columns", "threshold", "calls", "devices"),
-  c(on_cpu, on_gpu, "apriori2k", "groups2m", "groups20m", "csv")
+  c(on_cpu, on_gpu, "columns", "apriori2k", "groups2m", "groups20m", "csv")
 )
 settings$threshold <- number(settings$threshold, NULL)
 if (!is.null(settings$calls)) settings$calls <- listed(settings$calls, ";", names(ways), "call")
@@ -166,6 +167,7 @@ rows <- list(
   "cells1m" = in_k_means("1,000,000 x 14 cells", 1e6, 1000, both, function() smoothed_cells(1e6)),
   "growth" = lapply(c(5, 10, 20, 40) * 1000, of_cells, 14, both),
   "crossover" = lapply(c(2, 4, 9, 16, 30, 60) * 1000, of_cells, 14, both, compare = TRUE),
+  "columns" = Map(of_mass_cytometry, c(30, 30, 30, 15) * 1000, c(41, 64, 100, 200), list(both)),
   "apriori2k" = in_mixture(2000, both),
   "groups2m" = in_groups(2e6, 10000, both),
   "groups20m" = in_groups(2e7, 10000, both[1])

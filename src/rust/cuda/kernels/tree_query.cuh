@@ -35,6 +35,7 @@
 #ifndef GROUP
 #define GROUP 8
 #endif
+
 // The part of a search's working memory that sums of members' distances need. The sequencer's block
 // has no room for more.
 struct SearchSums {
@@ -106,21 +107,36 @@ __device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
   return false;
 }
 
+// A lane's share of the candidates of a union's two clusters, the parents: the lower half of a warp
+// has those of the lower one.
+struct ParentCandidate {
+  uint slot;
+  float value; // its distance from the parent, in screen units; infinity unless it counts
+  float floor; // of the parent
+  bool counts; // whether it is active and not in the union
+  __device__ ParentCandidate(const Tree &tree, const Job &job) {
+    static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
+    uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
+    uint parent = side == 0 ? job.lower_node : job.higher_node;
+    // If a parent is searched for at the same time, nothing is known about its neighbours.
+    bool is_known = job.waits_for[side] == NONE;
+    size_t at = (size_t)parent * CANDIDATES + i;
+    slot = tree.candidate_slots[at];
+    uint id = tree.candidate_ids[at];
+    ulong stored = tree.candidate_values[at];
+    floor = is_known ? (float)(tree.floor_values[parent] / tree.unit) : single_infinity();
+    counts = is_known && i < tree.counts[parent] && slot < tree.clusters;
+    counts = counts && id_at(tree, slot) == id && !is_skipped(job, slot);
+    value = counts ? (float)(__longlong_as_double(stored) / tree.unit) : single_infinity();
+  }
+};
+
 // Guesses the distance of the last of the WANTED neighbours of a job's union from the neighbours of
 // its two clusters, by a warp. In screen units; infinity if they have none.
 __device__ float guess_by_parents(const Tree &tree, const Job &job) {
-  static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
-  uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
-  uint parent = side == 0 ? job.lower_node : job.higher_node;
-  // If a cluster is searched for at the same time, nothing is known about its neighbours.
-  bool is_known = job.waits_for[side] == NONE;
-  size_t at = (size_t)parent * CANDIDATES + i;
-  uint slot = tree.candidate_slots[at], id = tree.candidate_ids[at];
-  ulong stored = tree.candidate_values[at];
-  float floor = is_known ? (float)(tree.floor_values[parent] / tree.unit) : single_infinity();
-  bool counts = is_known && i < tree.counts[parent] && slot < tree.clusters;
-  counts = counts && id_at(tree, slot) == id && !is_skipped(job, slot);
-  float value = counts ? (float)(__longlong_as_double(stored) / tree.unit) : single_infinity();
+  uint lane = threadIdx.x % WARP;
+  ParentCandidate candidate(tree, job);
+  float value = candidate.value, floor = candidate.floor;
   floor = fminf(floor, __shfl_xor_sync(WHOLE_WARP, floor, CANDIDATES));
   uint rank = 0;
 #pragma unroll

@@ -424,6 +424,45 @@ __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Cluster
   return next_above(ranked(search, least, WANTED - 1));
 }
 
+#if IS_WIDE
+// A limit for the search for the nearest clusters of a union, by a block: the WANTED-th bound of
+// the candidates of the union's two clusters, or the last one if they are fewer. Infinity if fewer
+// than WANTED / 2 are left. In many columns, distances differ little, so a limit guessed from the
+// distances of the two clusters finds far too many clusters or none.
+__device__ __forceinline__ float limit_by_candidates(const Tree &tree, const Clusters &clusters,
+                                                     SearchState &search, float *query) {
+  __syncthreads();
+  if (threadIdx.x < WARP) {
+    uint lane = threadIdx.x;
+    ParentCandidate candidate(tree, search.job);
+    uint slot = candidate.counts ? candidate.slot : NONE;
+    // A candidate of both clusters is compared once.
+    bool is_listed = candidate.counts;
+    for (uint other = 0; other < WARP; other++)
+      if (__shfl_sync(WHOLE_WARP, slot, other) == slot && other < lane) is_listed = false;
+    uint mask = __ballot_sync(WHOLE_WARP, is_listed), place = __popc(mask & ((1u << lane) - 1));
+    if (is_listed) search.near_positions[place] = tree.positions[slot];
+    if (lane == 0) {
+      search.near_listed = __popc(mask);
+      search.limit = single_infinity();
+      search.from = 0;
+      search.found = 0;
+    }
+  }
+  __syncthreads();
+  compare_listed(tree, clusters, search, query,
+                 [&](uint position, bool near, float value, const Bound &bound,
+                     const Margins &margins, const Norms &norm_of) {
+                   collect(clusters, search, position, near, value, bound, margins, norm_of);
+                 });
+  __syncthreads();
+  uint found = search.found;
+  if (found < WANTED / 2) return single_infinity();
+  float bound = threadIdx.x < found ? search.bounds[threadIdx.x] : single_infinity();
+  return ranked(search, bound, min(found, (uint)WANTED) - 1, WARP);
+}
+#endif
+
 // Finds what a query can be nearest to: all clusters whose bound is from `from` on and below a
 // limit, about this one, so that they have room; greater by `factor`, and more, as long as there
 // are none. `sweep` collects those below `search.limit`, of one of `search.parts`. False where more

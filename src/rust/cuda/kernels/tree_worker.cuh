@@ -94,6 +94,15 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   else if (!is_new)
     write_query(clusters, row_at(clusters, tree.positions[node]), ROW_STRIDE, query);
   float limit = search.guess;
+  bool is_guessed = true;
+#if IS_WIDE
+  // With full distances, the bounds are too loose for a limit.
+  if (is_union && !has_members(tree)) {
+    float known = limit_by_candidates(tree, clusters, search, query);
+    is_guessed = !(known < single_infinity());
+    if (!is_guessed) limit = known;
+  }
+#endif
   if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, search, query);
   Deciding on = {tree, clusters, number, search, query, entries, room};
   bool found = find_nearest(on, node, result, next_above(limit), !is_union, [&] {
@@ -105,7 +114,8 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   if (threadIdx.x == 0) {
     job.made_at = search.made_at;
     job.found = search.found;
-    job.found_first = search.found_first;
+    // Without a guess, the number counts as neither too small nor too large.
+    job.found_first = is_guessed ? search.found_first : DECIDED_TOGETHER;
     job.nearest = entries.below;
     job.is_hopeless = !found;
   }

@@ -264,6 +264,7 @@ kernels! {
     PRODUCTS_ABSOLUTE = "products_absolute";
     TREE_16 = "tree_16";
     TREE_52 = "tree_52";
+    TREE_104 = "tree_104";
     TREE_208 = "tree_208";
 }
 
@@ -301,7 +302,7 @@ archives! {
         "neighbours_absolute_products",
     ];
     "products" for [80, 90]: &["products", "products_absolute"];
-    "tree" for [80, 90]: &["tree_16", "tree_52", "tree_208"];
+    "tree" for [80, 90]: &["tree_16", "tree_52", "tree_104", "tree_208"];
 }
 
 #[cfg(test)]

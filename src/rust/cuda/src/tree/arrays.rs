@@ -655,7 +655,7 @@ mod tests {
         };
         let fits = |p, most_columns, kilobytes: usize| needed(p, most_columns) <= kilobytes << 10;
         assert!(fits(FEW_COLUMNS, FEW_COLUMNS, 64) && !fits(FEW_COLUMNS + 1, 52, 64));
-        assert!(fits(39, 208, 64) && !fits(40, 208, 64));
+        assert!(fits(39, 104, 64) && !fits(40, 104, 64) && !fits(40, 208, 64));
         assert!(fits(52, 52, 96) && fits(135, 208, 96) && !fits(136, 208, 96));
         assert!(fits(208, 208, 163));
     }
@@ -680,12 +680,12 @@ mod tests {
             };
             sizes.layout().bytes as f64 / clusters as f64
         };
-        for (p, most_columns) in [(14, 16), (52, 52), (100, 208), (208, 208)] {
+        for (p, most_columns) in [(14, 16), (52, 52), (100, 104), (208, 208)] {
             let said = (5 * p * p + 32 * p + 420) as f64;
             let found = each(p, most_columns, Distance::Centroid);
             assert!((0.94..1.06).contains(&(found / said)), "{p}: {found}");
         }
-        for (p, most_columns, said) in [(14, 16, 500.0), (100, 208, 1500.0)] {
+        for (p, most_columns, said) in [(14, 16, 500.0), (100, 104, 1500.0)] {
             let full = each(p, most_columns, Distance::FullMahalanobis);
             let more = full - each(p, most_columns, Distance::Centroid);
             assert!((0.8..1.2).contains(&(more / said)), "{p}: {more}");

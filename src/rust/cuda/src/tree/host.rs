@@ -133,7 +133,7 @@ const CASES: usize = 32;
 
 #[test]
 fn the_tree_of_the_kernels_is_that_of_the_cpu() {
-    let families = [16, 52, 208].map(|most_columns| {
+    let families = [16, 52, 104, 208].map(|most_columns| {
         let definition = format!("DIMENSIONS={most_columns}");
         (most_columns, library("tree.cpp", &[&definition]))
     });

@@ -24,10 +24,13 @@ use crate::distances::check_memory;
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 
-/// The modules by increasing largest number of columns.
-const FAMILIES: [(usize, &Kernels); 3] = [
+/// The modules by increasing largest number of columns. With fewer columns, a matrix takes fewer
+/// registers of a block, so it is factorized faster: on an H200, the module for 104 columns made the
+/// trees of 30,000 x 64 and x 100 1.18 and 1.11 times as fast as that for 208.
+const FAMILIES: [(usize, &Kernels); 4] = [
     (FEW_COLUMNS, &kernels::TREE_16),
     (52, &kernels::TREE_52),
+    (104, &kernels::TREE_104),
     (208, &kernels::TREE_208),
 ];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;

@@ -18,7 +18,7 @@ use super::{fits, grow, MOST_COLUMNS};
 use crate::device::Device;
 
 /// Numbers of dimensions. The lengths of this array and of `DATA` are coprime.
-const DIMENSIONS: [usize; 13] = [1, 2, 5, 14, 16, 17, 32, 40, 43, 52, 53, 100, 208];
+const DIMENSIONS: [usize; 13] = [1, 2, 5, 14, 16, 17, 32, 40, 43, 52, 53, 104, 208];
 
 /// Largest number of columns for which the first GPU makes trees, by the help of `gpu_devices()`.
 fn most_columns() -> usize {
@@ -150,6 +150,31 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
         }
     }
     assert_eq!(trees.counts(), (10, 10));
+}
+
+/// In many columns, far more clusters are near than a block lists at a time.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_grows_wide_trees_of_many_near_clusters() {
+    let trees = trees_of_gpu(1.0);
+    let mut random = Random(81);
+    for (p, distance) in [
+        (64, Distance::Centroid),
+        (120, Distance::Centroid),
+        (64, Distance::FullMahalanobis),
+    ] {
+        let (n, p) = (3000, p.min(most_columns()));
+        let x = draw(&mut random, Data::Plain, n, p);
+        let options = options_of(distance, 300.0, Subthreshold::Mahal);
+        compare(
+            &trees,
+            &x,
+            None,
+            &options,
+            &format!("{n} × {p}, {options:?}"),
+        );
+    }
+    assert_eq!(trees.counts(), (3, 3));
 }
 
 /// More pairs have the smallest distance than the priority queue has room for, and more than it
