@@ -565,7 +565,7 @@ impl TreeSizes {
 
     /// Whether the module is for more columns than registers have room for. Blocks of a wide tree
     /// compute whitening factors in device memory.
-    fn is_wide(&self) -> bool {
+    pub fn is_wide(&self) -> bool {
         self.most_columns > MOST_IN_REGISTERS
     }
 

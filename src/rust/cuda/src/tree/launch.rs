@@ -24,9 +24,9 @@ use crate::distances::check_memory;
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 
-/// The modules by increasing largest number of columns. With fewer columns, a matrix takes fewer
-/// registers of a block, so it is factorized faster: on an H200, the module for 104 columns made the
-/// trees of 30,000 x 64 and x 100 1.18 and 1.11 times as fast as that for 208.
+/// The modules by increasing largest number of columns. In a module for fewer columns, a matrix
+/// takes fewer registers of a block, so it is factorized faster: on an H200, the module for 104
+/// columns made the trees of 30,000 x 64 and x 100 1.18 and 1.11 times as fast as that for 208.
 const FAMILIES: [(usize, &Kernels); 4] = [
     (FEW_COLUMNS, &kernels::TREE_16),
     (52, &kernels::TREE_52),
@@ -91,7 +91,6 @@ pub fn grow(
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
-    // A module for more columns is slower, but its blocks need less shared memory.
     let mut families = FAMILIES
         .iter()
         .filter(|(most, _)| problem.x.ncols() <= *most);
@@ -103,6 +102,11 @@ pub fn grow(
         let sizes = TreeSizes::new(problem, most_columns, 0);
         if let Some((kernels, room)) = TreeKernels::fitting(device, module, &sizes)? {
             break (most_columns, kernels, room);
+        }
+        // The module of a wide tree is slower, but its blocks need less shared memory. Another one
+        // for more columns does not need less.
+        if sizes.is_wide() {
+            return Ok(None);
         }
     };
     let start = Start::new(problem, bounding_box, most_columns, monitor)?;
@@ -179,7 +183,7 @@ impl TreeKernels {
         module: &'static Kernels,
         sizes: &TreeSizes,
     ) -> Result<Option<(Self, Room)>> {
-        let failed = |error| device.error("asking for a tree's shared memory", &error);
+        let failed = |error| device.error("preparing the kernels of a tree", &error);
         let cooperative = Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
         let cooperates = device.context.attribute(cooperative).map_err(failed)? != 0;
         let most = device.shared_memory().map_err(failed)?;
