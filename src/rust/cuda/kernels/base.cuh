@@ -34,6 +34,11 @@ __device__ __forceinline__ void touch(const void *line) {
 #endif
 }
 
+// Number of lanes in a ballot with a lower number than this lane.
+__device__ __forceinline__ uint lanes_before(uint ballot) {
+  return __popc(ballot & ((1u << threadIdx.x % WARP) - 1));
+}
+
 // Reads a word that another block has written, with acquire: everything that the block had written
 // before it is then visible.
 __device__ __forceinline__ uint load_acquire(const uint *from) {

@@ -9,6 +9,10 @@
 // Says that the coordinates that fill up a point may be read.
 enum Readable { READABLE };
 
+// Number of bands of a whitening factor that a thread multiplies by a difference in its own memory at
+// a time. Only the time depends on it.
+#define BANDS_TOGETHER 4
+
 // A difference of two points: in registers for up to P dimensions, or in the thread's own memory
 // for P = 0.
 template <int P> struct Difference {
@@ -16,21 +20,30 @@ template <int P> struct Difference {
   static constexpr int UNROLL = P ? P : 1;
   double d[SIZE];
   template <typename F> __host__ __device__ Difference(uint p, F difference) {
-#pragma unroll UNROLL
-    for (int k = 0; k < SIZE; k++) {
-      if (!P && k >= BAND * bands(p)) break;
-      d[k] = k < p ? difference(k) : 0;
-    }
+    fill(p, [&](uint k) { return k < p ? difference(k) : 0; });
   }
   // The same constructor if `difference` may be called for coordinates from p on, which do not
   // count. Then no read waits for a comparison.
   template <typename F>
   __host__ __device__ __forceinline__ Difference(uint p, Readable, F difference) {
-#pragma unroll UNROLL
-    for (int k = 0; k < SIZE; k++) {
-      if (!P && k >= BAND * bands(p)) break;
+    fill(p, [&](uint k) {
       double coordinate = P || k < p ? difference(k) : 0;
-      d[k] = k < p ? coordinate : 0;
+      return k < p ? coordinate : 0;
+    });
+  }
+  // Writes the coordinates and the filler of the last band, 0.
+  template <typename F> __host__ __device__ __forceinline__ void fill(uint p, F coordinate) {
+    constexpr int TOGETHER = P ? P : 2 * BAND;
+    static_assert(SIZE % TOGETHER == 0, "room for all filler");
+#pragma unroll UNROLL
+    for (int start = 0; start < SIZE; start += TOGETHER) {
+      if (!P && start >= p) break;
+      // All are read before the first is written.
+      double values[TOGETHER];
+#pragma unroll
+      for (int k = 0; k < TOGETHER; k++) values[k] = coordinate(start + k);
+#pragma unroll
+      for (int k = 0; k < TOGETHER; k++) d[start + k] = values[k];
     }
   }
   __host__ __device__ __forceinline__ double to_identity(uint p) const {
@@ -54,10 +67,54 @@ template <int P> struct Difference {
     }
     return square;
   }
+  // Adds the squares of the elements of W d in TOGETHER bands of rows, from band `first` on, to a
+  // sum. For P = 0: each element of d, which is not in a register, is read once for all rows.
+  template <int TOGETHER>
+  __host__ __device__ __forceinline__ double add_bands(uint p, const double *factor, int first,
+                                                       double square) const {
+    double whitened[BAND * TOGETHER] = {};
+    // The rows of the bands, column by column.
+    const double *column = factor + BAND * first;
+    uint length = band_rows(p, 0);
+    // BAND columns from `start` on, without the first `skipped` bands, which have no such columns.
+    auto add_columns = [&](int start, int skipped) {
+#pragma unroll
+      for (int k = 0; k < BAND; k++) {
+#pragma unroll
+        for (int row = 0; row < BAND * TOGETHER; row += 2) {
+          if (row < BAND * skipped) continue;
+          double2 pair = *(const double2 *)(column + row);
+          whitened[row] = fma(pair.x, d[start + k], whitened[row]);
+          whitened[row + 1] = fma(pair.y, d[start + k], whitened[row + 1]);
+        }
+        column += length;
+      }
+      // The next columns begin BAND rows later.
+      column -= BAND;
+      length -= BAND;
+    };
+#pragma unroll 1
+    for (int start = 0; start < BAND * first; start += BAND) add_columns(start, 0);
+#pragma unroll
+    for (int band = 0; band < TOGETHER; band++) add_columns(BAND * (first + band), band);
+#pragma unroll
+    for (int row = 0; row < BAND * TOGETHER; row++)
+      square = fma(whitened[row], whitened[row], square);
+    return square;
+  }
   // The distance to a cluster with this whitening factor, in bands. The filler of the bands changes
   // nothing.
   __host__ __device__ __forceinline__ double to_shape(uint p, const double *factor) const {
     double square = 0;
+    if constexpr (P == 0) {
+      int band = 0;
+#pragma unroll 1
+      for (; band + BANDS_TOGETHER <= bands(p); band += BANDS_TOGETHER)
+        square = add_bands<BANDS_TOGETHER>(p, factor, band, square);
+#pragma unroll 1
+      for (; band < bands(p); band++) square = add_bands<1>(p, factor, band, square);
+      return sqrt(square);
+    }
 #pragma unroll 1
     for (int band = 0; band < bands(p); band++) {
       double whitened[BAND] = {};

@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
 #pragma unroll
   for (int j = 0; j < each; j++) {
     uint at = j * WARP + lane, all = __ballot_sync(WHOLE_WARP, is_open[j]);
-    if (is_open[j]) open[warp][count + __popc(all & ((1u << lane) - 1))] = at;
+    if (is_open[j]) open[warp][count + lanes_before(all)] = at;
     count += __popc(all);
     weights[warp][at] = weight[j];
   }
@@ -290,7 +290,7 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS)
     for (int j = 0; j < PIECE_EACH; j++) {
       bool is_open = mine >> j & 1;
       uint all = __ballot_sync(WHOLE_WARP, is_open);
-      if (is_open) open[found + __popc(all & ((1u << lane) - 1))] = start + j * WARP + lane;
+      if (is_open) open[found + lanes_before(all)] = start + j * WARP + lane;
       found += __popc(all);
     }
     __syncwarp();

@@ -201,5 +201,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) screen(Lloyd lloyd) {
   uint to = 0;
   if (lane == 0 && open) to = atomicAdd(lloyd.open_count, __popc(open));
   to = __shfl_sync(WHOLE_WARP, to, 0);
-  if (leads && !proven) lloyd.open[to + __popc(open & ((1u << lane) - 1))] = row;
+  if (leads && !proven) lloyd.open[to + lanes_before(open)] = row;
 }

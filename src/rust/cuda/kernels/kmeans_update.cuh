@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scatter(Sort sort) {
     // A thread beyond the last observation has a digit that no other thread has.
     uint digit = digit_of(sort, cluster);
     uint same = __match_any_sync(WHOLE_WARP, there ? digit : DIGITS + lane);
-    uint earlier = __popc(same & ((1u << lane) - 1));
+    uint earlier = lanes_before(same);
     uint to = starts[warp][digit] + earlier;
     __syncwarp();
     if (there && earlier == 0) starts[warp][digit] += __popc(same);

@@ -286,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       while (uint all = __ballot_sync(WHOLE_WARP, bits)) {
         if (bits) {
           uint j = __ffs(bits) - 1, place = first + j / 2 * WIDE + j % 2;
-          found[count + __popc(all & ((1u << lane) - 1))] =
+          found[count + lanes_before(all)] =
               (ulong)__float_as_uint(-looked_at[j][threadIdx.x] / SQUARED_SCALE) << 32 |
               (row << 16 | (tile * REFERENCES + column + place));
           bits &= bits - 1;

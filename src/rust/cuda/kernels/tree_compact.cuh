@@ -40,8 +40,7 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
     for (uint k = 0; k < LOADS; k++) {
       uint position = mine + k * WARP;
       bool there = masks[k] >> lane & 1;
-      if (position < used)
-        tree.moves[position] = there ? to + __popc(masks[k] & ((1u << lane) - 1)) : NONE;
+      if (position < used) tree.moves[position] = there ? to + lanes_before(masks[k]) : NONE;
       to += __popc(masks[k]);
     }
     __syncthreads();

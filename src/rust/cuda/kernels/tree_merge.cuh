@@ -180,7 +180,7 @@ __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floo
   Key key = {candidate.value, pair_tie(slot, candidate.slot)};
   bool stays = candidate.there && key < floor;
   uint active = __ballot_sync(WHOLE_WARP, stays);
-  uint rank = __popc(active & ((1u << lane) - 1));
+  uint rank = lanes_before(active);
   if (stays) keep(work, slot, rank, key, candidate.slot, candidate.id);
   if (lane == 0) keep_floor(work, slot, __popc(active), floor);
 }
@@ -275,7 +275,7 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   uint staying = __ballot_sync(WHOLE_WARP, stays), all = __popc(staying);
   uint candidates = staying & ((1u << CANDIDATES) - 1);
   // The candidates are in order; each compared cluster is compared with all.
-  uint rank = __popc(candidates & ((1u << lane) - 1));
+  uint rank = lanes_before(candidates);
   for (uint i = 0; i < count; i++) {
     uint source = CANDIDATES + i;
     Key other = {__shfl_sync(WHOLE_WARP, key.value, source),

@@ -247,7 +247,7 @@ __device__ __forceinline__ void insert_unsorted() {
   if (unsorted_count > MAX_UNSORTED) return sort_entries();
   uint mine = i < sequencer.sorted_count ? sequencer.sorted[i] : NONE;
   bool stays = mine != NONE && sequencer.kinds[mine] != EMPTY && !sequencer.is_unsorted[mine];
-  uint staying = __ballot_sync(WHOLE_WARP, stays), rank = __popc(staying & ((1u << lane) - 1));
+  uint staying = __ballot_sync(WHOLE_WARP, stays), rank = lanes_before(staying);
   QueueEntry entry = entry_at(sequencer, stays ? mine : NONE);
   if (i < MAX_UNSORTED) sequencer.before[i] = 0;
   if (lane == 0) sequencer.kept[warp] = __popc(staying);

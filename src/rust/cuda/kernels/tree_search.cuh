@@ -343,7 +343,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
         uint mask = __ballot_sync(WHOLE_WARP, near), place = 0;
         if (mask == 0) continue;
         if (lane == 0) place = atomicAdd(&search.near_listed, __popc(mask));
-        place = __shfl_sync(WHOLE_WARP, place, 0) + __popc(mask & ((1u << lane) - 1));
+        place = __shfl_sync(WHOLE_WARP, place, 0) + lanes_before(mask);
         if (near) search.near_positions[place] = found.positions[b];
       }
     }
@@ -396,16 +396,20 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
 }
 #endif
 
+// The function with which `look_into` and `compare_listed` add clusters to what a search has found.
+__device__ __forceinline__ auto collector(const Clusters &clusters, SearchState &search) {
+  return [&](uint position, bool near, float value, const Bound &bound, const Margins &margins,
+             const Norms &norm_of) {
+    collect(clusters, search, position, near, value, bound, margins, norm_of);
+  };
+}
+
 // Adds the clusters in some balls to what a search has found.
 template <class Balls>
 __device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &clusters,
                                              SearchState &search, float *query,
                                              const Balls &balls) {
-  look_into(tree, clusters, search, query, balls, false,
-            [&](uint position, bool near, float value, const Bound &bound, const Margins &margins,
-                const Norms &norm_of) {
-              collect(clusters, search, position, near, value, bound, margins, norm_of);
-            });
+  look_into(tree, clusters, search, query, balls, false, collector(clusters, search));
 }
 
 // A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
@@ -440,7 +444,7 @@ __device__ __forceinline__ float limit_by_candidates(const Tree &tree, const Clu
     bool is_listed = candidate.counts;
     for (uint other = 0; other < WARP; other++)
       if (__shfl_sync(WHOLE_WARP, slot, other) == slot && other < lane) is_listed = false;
-    uint mask = __ballot_sync(WHOLE_WARP, is_listed), place = __popc(mask & ((1u << lane) - 1));
+    uint mask = __ballot_sync(WHOLE_WARP, is_listed), place = lanes_before(mask);
     if (is_listed) search.near_positions[place] = tree.positions[slot];
     if (lane == 0) {
       search.near_listed = __popc(mask);
@@ -450,11 +454,7 @@ __device__ __forceinline__ float limit_by_candidates(const Tree &tree, const Clu
     }
   }
   __syncthreads();
-  compare_listed(tree, clusters, search, query,
-                 [&](uint position, bool near, float value, const Bound &bound,
-                     const Margins &margins, const Norms &norm_of) {
-                   collect(clusters, search, position, near, value, bound, margins, norm_of);
-                 });
+  compare_listed(tree, clusters, search, query, collector(clusters, search));
   __syncthreads();
   uint found = search.found;
   if (found < WANTED / 2) return single_infinity();

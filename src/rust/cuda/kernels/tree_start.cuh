@@ -77,7 +77,7 @@ __device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
 #pragma unroll
   for (uint half = 0; half < 2; half++) {
     if (!(kept[half] >> lane & 1)) continue;
-    uint to = half * __popc(kept[0]) + __popc(kept[half] & ((1u << lane) - 1));
+    uint to = half * __popc(kept[0]) + lanes_before(kept[half]);
     bounds[to] = mine[half];
     positions[to] = at[half];
   }
@@ -171,7 +171,7 @@ __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSe
     }
     __syncwarp();
     if (near) {
-      uint to = before + __popc(mask & ((1u << lane) - 1));
+      uint to = before + lanes_before(mask);
       search.bounds[q][to] = value;
       search.positions[q][to] = position;
     }

@@ -16,6 +16,13 @@ __device__ __forceinline__ ulong nanoseconds() {
 // Nanoseconds between two checks of a ring or of a union.
 #define NAP 100
 
+#if IS_WIDE
+// Least limit from candidates, as a multiple of the guess, that replaces the guess. The bounds to
+// close clusters far from the center are almost 0. If the factor is too low, a search with such a
+// limit takes many sweeps; if too high, searches find more clusters than they have room for.
+#define LEAST_OF_GUESS 0.0625f
+#endif
+
 // Waits for a post, by the first thread of a block. Returns NONE when the launch ends.
 __device__ uint wait_for_post(const Tree &tree) {
   uint ticket = atomicAdd(tree.control + TAKEN, 1);
@@ -94,13 +101,16 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   else if (!is_new)
     write_query(clusters, row_at(clusters, tree.positions[node]), ROW_STRIDE, query);
   float limit = search.guess;
-  bool is_guessed = true;
+  bool is_guessed = limit < single_infinity();
 #if IS_WIDE
   // With full distances, the bounds are too loose for a limit.
   if (is_union && !has_members(tree)) {
     float known = limit_by_candidates(tree, clusters, search, query);
-    is_guessed = !(known < single_infinity());
-    if (!is_guessed) limit = known;
+    float least = is_guessed ? LEAST_OF_GUESS * limit : 0;
+    if (known > least && known < single_infinity()) {
+      limit = known;
+      is_guessed = false;
+    }
   }
 #endif
   if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, search, query);
