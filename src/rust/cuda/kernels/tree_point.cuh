@@ -1,6 +1,6 @@
-// The bounds of clusters and balls by warps. In a wide tree, whose coordinates registers have no
-// room for, the threads of a warp share some clusters, or balls, at a time. Else, each thread has
-// one.
+// Lower bounds for clusters and balls. In a wide tree, registers have no room for the coordinates,
+// so the threads of a warp share a few clusters or balls at a time. In other trees, each thread has
+// one cluster or ball.
 
 #pragma once
 
@@ -8,15 +8,16 @@
 #include "tree_union.cuh"
 
 #if IS_WIDE
-// Clusters that a warp compares with a query at a time.
+// Number of clusters that a warp compares with a query at a time.
 #define AT_ONCE 4
-// Balls that a warp compares with a query at a time, and threads that share the coordinates of
-// each.
+// Number of balls that a warp compares with a query at a time.
 #define BALLS_AT_ONCE 4
+// Number of threads that share the coordinates of a ball.
 #define SHARING (WARP / BALLS_AT_ONCE)
 
-// Where a warp has the differences of so many clusters from the query: coordinate after coordinate.
-// Distances, which need the same memory, are computed later.
+// A warp's memory for the differences between the query and AT_ONCE clusters: a float4 for each
+// coordinate, with a component for each cluster. It is part of the scratch memory of distances,
+// which are computed later.
 __device__ __forceinline__ float4 *differences_of_warp(float *query, uint p) {
   static_assert(AT_ONCE == 4, "a component for each");
   static_assert(WARPS * sizeof(float4) <= BLOCK_TOGETHER * 3 * sizeof(double), "scratch has room");
@@ -24,7 +25,7 @@ __device__ __forceinline__ float4 *differences_of_warp(float *query, uint p) {
   return (float4 *)(((size_t)scratch + 15) / 16 * 16) + threadIdx.x / WARP * p;
 }
 
-// Of the sums of four numbers over a warp, that of number lane % AT_ONCE.
+// Sums four numbers over a warp. Returns the sum of number lane % AT_ONCE.
 __device__ __forceinline__ float sum_of_one(float4 each) {
   uint lane = threadIdx.x % WARP;
   bool is_odd = lane & 1, is_second = lane & 2;
@@ -45,8 +46,9 @@ __device__ __forceinline__ void add_product(float4 &sum, float factor, const flo
   sum.w = fmaf(factor, values.w, sum.w);
 }
 
-// Of WARP rows of W d from row `top` on, the sum of squares for the difference of number lane %
-// AT_ONCE. W is packed as clusters' factors are. A thread has a row.
+// Computes WARP rows of W d, from row `top` on, for each of a warp's differences d; by the warp,
+// one row in each thread. Returns the sum of the squares of these rows for difference lane %
+// AT_ONCE. W is packed as the factors of clusters.
 __device__ __forceinline__ float square_of_rows(uint p, uint top, const float4 *differences,
                                                 const float *factor) {
   uint lane = threadIdx.x % WARP, i = min(top + lane, p - 1), end = min(top + WARP, p);
@@ -66,8 +68,8 @@ __device__ __forceinline__ float square_of_rows(uint p, uint top, const float4 *
   return sum_of_one({row.x * row.x, row.y * row.y, row.z * row.z, row.w * row.w});
 }
 
-// ||W d||² for one of a warp's differences, which starts at `difference`, and a cluster's factor W;
-// or less, where that is enough already.
+// ||W d||² for one of a warp's differences d and a cluster's factor W, by the warp; or a part of
+// the sum that already exceeds `enough`. Coordinate k of d is `difference[AT_ONCE * k]`.
 __device__ __forceinline__ float square_by(uint p, const float *difference, const float *factor,
                                            float enough) {
   uint lane = threadIdx.x % WARP;
@@ -76,7 +78,7 @@ __device__ __forceinline__ float square_by(uint p, const float *difference, cons
     uint i = top + lane;
     float row = 0;
     for (uint left = 0; left <= top; left += WARP) {
-      // All are read before the first is used.
+      // All elements are read before any is used, so no read waits for another read.
       float w[WARP];
 #pragma unroll
       for (uint c = 0; c < WARP; c++) {
@@ -96,9 +98,9 @@ __device__ __forceinline__ float square_by(uint p, const float *difference, cons
   return sum;
 }
 
-// Whether a ball, whose numbers are `stride` apart, can hold a cluster whose bound is below the
-// limit; by a warp, whose threads have the ball of their number modulo BALLS_AT_ONCE. Those for
-// which there is none are not `there`.
+// Whether a ball can hold a cluster whose bound is below the limit, by a warp. Threads with the
+// same number modulo BALLS_AT_ONCE share a ball, whose values are `stride` apart. A thread has a
+// ball if it is `there`.
 __device__ __forceinline__ bool shared_ball_can_compete(uint p, const float *ball, size_t stride,
                                                         bool there, const float *query, float limit,
                                                         const Margins &margins) {
@@ -118,8 +120,8 @@ __device__ __forceinline__ bool shared_ball_can_compete(uint p, const float *bal
   return ball_competes(square, error, query[LOW] + ball[(p + BALL_LOW) * stride], limit, margins);
 }
 
-// The lengths of a warp's differences, whitened by the factor of the cluster that they come from;
-// or less, where that is enough already.
+// Computes ||W d|| for the difference d between the query and the cluster of a lane, and this
+// cluster's factor W; by a warp. Leaves out rows of W once the square exceeds `enough`.
 struct Norms {
   uint p;
   const float4 *differences;
@@ -128,11 +130,11 @@ struct Norms {
   }
 };
 #else
-// The coordinates of a cluster or of a ball's centre, in a thread's registers. The means that they
-// are compared with are filled up with zeros.
+// The coordinates of a cluster or of a ball's centre, in a thread's registers, padded with zeros.
+// The means that are compared with them must also be padded with zeros.
 struct Point {
   float x[DIMENSIONS];
-  // The coordinates lie `stride` apart. All are read together: none waits for another one.
+  // The coordinates are `stride` apart. No read waits for another read.
   __device__ Point(uint p, const float *first, size_t stride) {
 #pragma unroll
     for (int k = 0; k < DIMENSIONS; k++) x[k] = k < p ? first[k * stride] : 0;
@@ -148,14 +150,15 @@ struct Point {
     }
     return sum;
   }
-  // ||W d||², or less where that is enough already.
+  // ||W d||² for the difference d between `mean` and the point, and a factor W with padded rows,
+  // see `padded_row`; or a part of the sum that already exceeds `enough`.
   __device__ __forceinline__ float whitened(uint p, const float *mean, const float *factor,
                                             float enough) const {
     float d[DIMENSIONS], sum = 0;
 #pragma unroll
     for (int k = 0; k < DIMENSIONS; k++) d[k] = mean[k] - x[k];
     const float4 *rows = (const float4 *)factor;
-    // 4 rows of the same length at a time, so that their sums do not wait for each other.
+    // Sums 4 rows of the same padded length at a time: their additions do not wait for each other.
     for (uint i = 0; i < p; i += 4) {
       uint length = i / 4 + 1;
       float values[4] = {};
@@ -164,7 +167,7 @@ struct Point {
         if (group >= length) break;
 #pragma unroll
         for (int r = 0; r < 4; r++) {
-          // The last ones there are, where there are fewer: these do not count.
+          // If fewer rows are left, the last row is read again. The copies do not count.
           float4 w = rows[min((uint)r, p - 1 - i) * length + group];
           values[r] = fmaf(w.x, d[4 * group], values[r]);
           values[r] = fmaf(w.y, d[4 * group + 1], values[r]);
@@ -182,7 +185,9 @@ struct Point {
   }
 };
 
-// False where the bound cannot be below `limit`, always so for a cluster that is gone.
+// Writes the bound of the cluster at `position`, whose coordinates are `point`, to `out`; by a
+// thread. `factors` has the query's factor. Returns false if the bound cannot be below `limit`, and
+// always for a cluster that is gone.
 __device__ bool loose_bound(const Clusters &clusters, const Point &point, uint position,
                             const float *query, const float *factors, float limit,
                             const Margins &margins, Bound &out) {
@@ -199,8 +204,8 @@ __device__ bool loose_bound(const Clusters &clusters, const Point &point, uint p
   return bound_of(clusters, position, query, square, low, error, limit, margins, whitened, out);
 }
 
-// Whether a ball, whose numbers are `stride` apart, can hold a cluster whose bound is below the
-// limit.
+// Whether a ball, whose values are `stride` apart, can hold a cluster whose bound is below the
+// limit; by a thread.
 __device__ __forceinline__ bool ball_can_compete(uint p, const float *ball, size_t stride,
                                                  const float *query, float limit,
                                                  const Margins &margins) {
@@ -209,10 +214,11 @@ __device__ __forceinline__ bool ball_can_compete(uint p, const float *ball, size
   return ball_competes(square, error, query[LOW] + ball[(p + BALL_LOW) * stride], limit, margins);
 }
 
-// Columns of a factor that are read together.
+// Number of columns of a factor that are read together.
 #define COLUMNS 16
 
-// ||W d|| for the difference d between a query and the cluster at `position`, by a whole warp.
+// ||W d|| for the difference d between a query and the cluster at `position`, and a factor W; by a
+// warp.
 __device__ float whole_warp_norm(const Clusters &clusters, uint position, const float *query,
                                  const float *factor) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP;
@@ -243,8 +249,8 @@ __device__ float whole_warp_norm(const Clusters &clusters, uint position, const 
   return __fsqrt_rn(sum);
 }
 
-// The lengths of differences as in a wide tree, for clusters at positions that follow each other,
-// one for each lane.
+// As `Norms` of wide trees, for clusters at consecutive positions from `first` on, one for each
+// lane. Uses all rows of W.
 struct Norms {
   const Clusters &clusters;
   const float *query;

@@ -1,18 +1,20 @@
-// The search for the nearest clusters of a node, by a block: the sweep over all clusters, with
-// bounds in single precision.
+// Searches for the nearest clusters of a node, by a block. A sweep collects the near clusters, with
+// lower bounds, in single precision, below a limit. A ball or region is near if it may have a near
+// cluster.
 
 #pragma once
 
 #include "tree_query.cuh"
 
-// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together.
-// With many columns, a few coordinates rule out few clusters, so more are read together.
+// Number of listed balls whose clusters a warp compares with the query at a time.
 #define BALLS_A_WARP 2
+// Number of coordinates of a cluster that are read together, and of rows in `look_at_leading`. With
+// many columns, a few coordinates rule out few clusters, so more are read together.
 #define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 26 : 8)
 static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
 
-// Adds to what a search has found, for each lane that is `near`. A bound is replaced by the tighter
-// one from the cluster's own factor.
+// Adds the clusters of lanes that are `near` to the results of a search, by a warp. First tightens
+// their bounds by the clusters' own factors. Clusters beyond FOUND_ROOM are only counted.
 __device__ void collect(const Clusters &clusters, SearchState &search, uint position, bool near,
                         float value, const Bound &bound, const Margins &margins,
                         const Norms &norm_of) {
@@ -20,14 +22,14 @@ __device__ void collect(const Clusters &clusters, SearchState &search, uint posi
   float limit = search.limit;
   const float *scalars = row_at(clusters, position) + clusters.dimensions * ROW_STRIDE;
   auto scalar = [&](uint which) { return near ? scalars[which * ROW_STRIDE] : 0; };
-  // Where a cluster changes meanwhile, one lane tells all others which factor it has.
+  // A cluster may change meanwhile, so only its lane reads the number of its factor.
   uint number = near ? __float_as_uint(scalar(SHAPE)) : NONE;
   float relative = scalar(RELATIVE), absolute = scalar(ABSOLUTE);
   uint shaped = __ballot_sync(WHOLE_WARP, number != NONE);
-  // All are on their way before the first one is needed.
+  // Prefetches all factors before the first is used.
   for (uint left = shaped; left != 0 && !IS_WIDE; left &= left - 1)
     touch_factor(clusters, __shfl_sync(WHOLE_WARP, number, __ffs(left) - 1));
-  // The square of the length from which on the bound is not below the limit.
+  // The value of ||W d||² above which the bound is not below the limit. Wide trees use it.
   float enough = IS_WIDE ? enough_for(limit, bound.to_query,
                                       relative * bound.distance + absolute * bound.error)
                          : 0;
@@ -47,18 +49,16 @@ __device__ void collect(const Clusters &clusters, SearchState &search, uint posi
   search.positions[place] = position;
 }
 
-// Parts that all balls have to be divided into, so that a part has room.
+// Minimum number of parts of all balls: a part has at most MAX_IN_PART balls.
 __device__ __forceinline__ uint least_parts(const Tree &tree) {
   return (tree.balls + MAX_IN_PART - 1) / MAX_IN_PART;
 }
 
-// Some balls: number i of them, and how many they are. Where there is none, the number is too high.
-//
-// Those in one of `parts` parts of all. What is near a query is in balls that follow each other: so
-// each part has GROUP of them here and there.
+// The balls of a part, by index `i` below `count`. Numbers from `tree.balls` on are no balls. Near
+// balls are mostly consecutive, so parts take groups of GROUP balls round-robin.
 struct PartOfBalls {
   uint part, parts, count;
-  bool by_regions; // whether those of regions that are not near are passed over
+  bool by_regions; // whether balls of regions that are not near are skipped
   __device__ PartOfBalls(const Tree &tree, uint part, uint parts, bool by_regions)
       : part(part), parts(parts), by_regions(by_regions) {
     uint groups = (tree.balls + GROUP - 1) / GROUP;
@@ -68,10 +68,10 @@ struct PartOfBalls {
     return (part + i / GROUP * parts) * GROUP + i % GROUP;
   }
 };
-// Those in the near regions, from one of these on.
+// The balls of the listed near regions, from region `first` of the list on; MAX_IN_PART at most.
 struct NearBalls {
   uint first, count;
-  static constexpr bool by_regions = false; // there are no others
+  static constexpr bool by_regions = false; // all its regions are near
   __device__ NearBalls(const SearchState &search, uint first)
       : first(first), count(min(MAX_IN_PART, (search.near_count - first) * WARP)) {}
   __device__ __forceinline__ uint operator()(const SearchState &search, uint i) const {
@@ -79,8 +79,8 @@ struct NearBalls {
   }
 };
 
-// Calls `take` with the balls, of those `number(i)` for i below `count`, that may have something
-// near a query; NONE is no ball. Each has its numbers `stride` apart in `rows`. By a block.
+// Calls `take` with each near ball among `number(i)` for i below `count`, where NONE is no ball; by
+// all threads of the block. The values of a ball are `stride` apart, from `rows + ball` on.
 template <class Number, class Take>
 __device__ __forceinline__ void for_near_balls(uint p, const float *rows, size_t stride, uint count,
                                                const float *query, float limit, Number number,
@@ -104,7 +104,7 @@ __device__ __forceinline__ void for_near_balls(uint p, const float *rows, size_t
 #endif
 }
 
-// Finds the regions that may have something near.
+// Lists the near regions, by all threads of the block.
 __device__ __forceinline__ void find_near_regions(const Tree &tree, SearchState &search,
                                                   const float *query) {
   uint regions = regions_of(tree);
@@ -122,7 +122,7 @@ __device__ __forceinline__ void find_near_regions(const Tree &tree, SearchState 
   __syncthreads();
 }
 
-// Lists those of some balls, which are MAX_IN_PART at most, that may have something near.
+// Lists the near balls of `balls`, by all threads of the block. `every_ball` skips the comparison.
 template <class Balls>
 __device__ __forceinline__ void list_near_balls(const Tree &tree, SearchState &search,
                                                 const float *query, const Balls &balls,
@@ -150,9 +150,10 @@ __device__ __forceinline__ void list_near_balls(const Tree &tree, SearchState &s
   __syncthreads();
 }
 
-// Whether the first rows of W d, for the query's factor W and a difference d, tell that a cluster's
-// bound is not below the limit: by the sum of their squares, and the square of the coordinates of d
-// in them. As `bound_of`, for all that it uses is less for fewer coordinates.
+// Whether the leading coordinates of a difference d show that the bound, as in `bound_of`, is not
+// below the limit. `square` is the sum of squares of these coordinates, `sum` that of the same rows
+// of W d, for the query's factor W. These rows use no other coordinates, which can only raise the
+// bound.
 __device__ __forceinline__ bool are_enough(const float *query, float square, float sum, float low,
                                            float error, float limit, const Margins &margins) {
   float distance = __fsqrt_rn(square);
@@ -161,15 +162,15 @@ __device__ __forceinline__ bool are_enough(const float *query, float square, flo
   return sum > enough_for(limit, to_target, lost);
 }
 
-// What a warp finds of the clusters in BALLS_A_WARP listed balls, from number `first` on: by the
-// squares of their distances to the query.
+// The clusters in BALLS_A_WARP listed balls, from ball `first` of the list on, compared with the
+// query by the squares of their distances; by a warp. A lane has a cluster of each ball.
 struct InBalls {
   float squares[BALLS_A_WARP], lows[BALLS_A_WARP], errors[BALLS_A_WARP];
   uint orders[BALLS_A_WARP], positions[BALLS_A_WARP];
   bool is_ruled_out[BALLS_A_WARP]; // by the query's factor
   float limit;
   uint order;
-  uint left; // a bit for each ball that may have something near
+  uint left; // a bit for each ball that may still have a near cluster
   __device__ __forceinline__ InBalls(const Tree &tree, const Clusters &clusters,
                                      const SearchState &search, const float *query, uint first,
                                      const Margins &margins)
@@ -221,8 +222,8 @@ struct InBalls {
       }
     }
   }
-  // Leaves out those that the leading rows of the query's factor tell enough of, by the leading
-  // coordinates of the differences: their part of ||W d||² is less than all.
+  // Rules out clusters by the leading rows of W d, for the query's factor W and the differences d:
+  // the sum of squares of these rows is at most ||W d||².
   __device__ __forceinline__ void look_at_leading(uint p, const float *query,
                                                   float (&d)[BALLS_A_WARP][COORDINATES_AT_ONCE],
                                                   const Margins &margins) {
@@ -248,7 +249,7 @@ struct InBalls {
       if (!__any_sync(WHOLE_WARP, is_near(query, b, margins))) left &= ~(1u << b);
     }
   }
-  // Whether the lane's cluster of a ball may be near the query, as far as squares tell.
+  // Whether the lane's cluster in ball `b` counts and may be near, by the coordinates read so far.
   __device__ __forceinline__ bool is_near(const float *query, uint b,
                                           const Margins &margins) const {
     return may_be_near(squares[b], query[LOW] + lows[b], query[ERROR] + errors[b], limit,
@@ -257,7 +258,7 @@ struct InBalls {
   }
 };
 
-// Whether a bound is below a limit, where any is below infinity; `value` becomes it.
+// Writes the bound to `value`. Returns whether it is below `limit`, or `limit` is infinite.
 __device__ __forceinline__ bool is_below(const Bound &bound, float limit, const Margins &margins,
                                          float &value) {
   value = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
@@ -265,12 +266,13 @@ __device__ __forceinline__ bool is_below(const Bound &bound, float limit, const 
 }
 
 #if IS_WIDE
-// Clusters that are compared together, once so many are near that no more may find room; and those
-// that are looked at between.
+// Maximum number of clusters that a round of `look_into` lists. Listed clusters are compared once
+// the list may lack room for another round.
 #define IN_A_ROUND (WARPS * BALLS_A_WARP * WARP)
 static_assert(IN_A_ROUND <= NEAR_ROOM, "room for all");
 
-// Compares the clusters at the listed positions with a query: `take` gets each, as in `look_into`.
+// Computes the bounds of the clusters at the listed positions, by all threads of the block. Calls
+// `take` as `look_into` does.
 template <class Take>
 __device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters &clusters,
                                                SearchState &search, float *query, Take take) {
@@ -310,7 +312,7 @@ __device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters 
       if (__all_sync(WHOLE_WARP, is_ruled_out)) break;
     }
     Bound bound;
-    // A cluster may have gone since it was listed.
+    // The cluster may have been merged since it was listed.
     bool near = lane < AT_ONCE && n < count && low >= 0 && !is_ruled_out &&
                 bound_of(
                     clusters, position, query, square, low, error, limit, margins,
@@ -321,8 +323,9 @@ __device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters 
   }
 }
 
-// Looks at the clusters in some balls, which are MAX_IN_PART at most: `take` gets each cluster
-// whose bound is below the limit, with its bound. All balls are looked into if `every_ball`.
+// Finds the near clusters in at most MAX_IN_PART balls, by all threads of the block. All lanes of a
+// warp call `take` together: each with its cluster, whether this cluster is near, and its bound, or
+// infinity if it is not near. With `every_ball`, no ball is skipped.
 template <class Balls, class Take>
 __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters,
                                           SearchState &search, float *query, const Balls &balls,
@@ -338,7 +341,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
       InBalls found(tree, clusters, search, query, first, margins);
 #pragma unroll
       for (uint b = 0; b < BALLS_A_WARP; b++) {
-        // Those of a ball follow each other, for what is read of them lies side by side.
+        // The near clusters of a ball are listed side by side, as their rows are in memory.
         bool near = found.left >> b & 1 && found.is_near(query, b, margins);
         uint mask = __ballot_sync(WHOLE_WARP, near), place = 0;
         if (mask == 0) continue;
@@ -349,7 +352,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
     }
     __syncthreads();
     uint near_listed = search.near_listed;
-    // All threads have read it before the next round adds to it.
+    // All threads read the count before the next round adds to it.
     __syncthreads();
     bool is_last = start + WARPS * BALLS_A_WARP >= listed;
     if (!is_last && near_listed <= NEAR_ROOM - IN_A_ROUND) continue;
@@ -361,8 +364,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   __syncthreads();
 }
 #else
-// Looks at the clusters in some balls, which are MAX_IN_PART at most: `take` gets each cluster
-// whose bound is below the limit, with its bound. All balls are looked into if `every_ball`.
+// As `look_into` of wide trees.
 template <class Balls, class Take>
 __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters,
                                           SearchState &search, float *query, const Balls &balls,
@@ -396,7 +398,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
 }
 #endif
 
-// The function with which `look_into` and `compare_listed` add clusters to what a search has found.
+// The `take` of `look_into` and `compare_listed` that adds clusters to the results of a search.
 __device__ __forceinline__ auto collector(const Clusters &clusters, SearchState &search) {
   return [&](uint position, bool near, float value, const Bound &bound, const Margins &margins,
              const Norms &norm_of) {
@@ -404,7 +406,7 @@ __device__ __forceinline__ auto collector(const Clusters &clusters, SearchState 
   };
 }
 
-// Adds the clusters in some balls to what a search has found.
+// Adds the near clusters in `balls` to the results of a search, by all threads of the block.
 template <class Balls>
 __device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &clusters,
                                              SearchState &search, float *query,
@@ -412,8 +414,8 @@ __device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &c
   look_into(tree, clusters, search, query, balls, false, collector(clusters, search));
 }
 
-// A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
-// bounds.
+// A limit for a search without a guess: just above the WANTED-th smallest of the threads' least
+// bounds, over all clusters. By all threads of the block.
 __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
                                                  SearchState &search, float *query) {
   if (threadIdx.x == 0) search.limit = single_infinity();
@@ -430,9 +432,9 @@ __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Cluster
 
 #if IS_WIDE
 // A limit for the search for the nearest clusters of a union, by a block: the WANTED-th bound of
-// the candidates of the union's two clusters, or the last one if they are fewer. Infinity if fewer
-// than WANTED / 2 are left. In many columns, distances differ little, so a limit guessed from the
-// distances of the two clusters finds far too many clusters or none.
+// the candidates of the union's two clusters, or the last bound if there are fewer. Infinity if
+// fewer than WANTED / 2 are left. In many columns, distances differ little, so a limit guessed from
+// the distances of the two clusters finds far too many clusters or none.
 __device__ __forceinline__ float limit_by_candidates(const Tree &tree, const Clusters &clusters,
                                                      SearchState &search, float *query) {
   __syncthreads();
@@ -463,10 +465,10 @@ __device__ __forceinline__ float limit_by_candidates(const Tree &tree, const Clu
 }
 #endif
 
-// Finds what a query can be nearest to: all clusters whose bound is from `from` on and below a
-// limit, about this one, so that they have room; greater by `factor`, and more, as long as there
-// are none. `sweep` collects those below `search.limit`, of one of `search.parts`. False where more
-// than there is room for have one bound: `search.limit` is just above that.
+// Collects the clusters with bounds of at least `from` and below a limit, by all threads of the
+// block. `sweep` sweeps up to `search.limit`, at first `limit`. If nothing is found, the limit is
+// multiplied by `factor`, which is then squared. If more than FOUND_ROOM are found, it is lowered
+// to keep about `enough`. Returns false if nearly all bounds are equal, just below `search.limit`.
 template <class Sweep>
 __device__ bool find(SearchState &search, float from, float limit, float factor, uint enough,
                      Sweep sweep) {
