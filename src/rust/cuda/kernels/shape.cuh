@@ -1,43 +1,49 @@
-// A cluster's shape, number by number: the full-size rule, the weight of the covariance, the
+// The arithmetic of a cluster's shape: the full-size rule, the weight of the covariance, the
 // elements of means, scatters and effective covariances, and the geometric mean of pivots.
 //
-// All of this decides: each function has the order of operations, and so the bits, of its namesake
-// in mahalanobis/shape.rs. A test compiles this file for the CPU and compares.
+// Decisions depend on these numbers. Each function has the order of operations, and so the bits, of
+// the Rust code: mahalanobis/shape.rs, subthreshold.rs, cholesky.rs and geometric_mean.rs. A test
+// compiles this file for the CPU and compares.
 
 #pragma once
 
 #include "mahalanobis.cuh"
 
+// The distance from 1 to the next greater double, 2^-52.
 #define EPSILON 2.2204460492503131e-16
-// More than the relative error of a lower bound.
+// Relative slack of bounds in double precision: more than their relative rounding error.
 #define SLACK 1e-9
 
 // ---- layouts ----
 
-// Whitening factors are kept column after column, in bands of BAND columns. All columns of a band
-// begin with its first row and are filled up with zeros. So a thread reads BAND rows of a column at
-// once, and threads that work on a row each read what lies side by side.
+// Whitening factors are stored column by column, in bands of BAND columns. All columns of band b
+// start at row BAND * b and end with a whole group of BAND rows. Elements above the diagonal and
+// rows from p on are 0. So a thread can read BAND rows of a column together, and threads with one
+// row each read adjacent elements.
 __host__ __device__ __forceinline__ uint bands(uint p) { return (p + BAND - 1) / BAND; }
-// Where a band starts, and the length of its columns.
+// Index of the first element of a band.
 __host__ __device__ __forceinline__ uint band_start(uint p, uint band) {
   return BAND * BAND * (band * bands(p) - band * (band - 1) / 2);
 }
+// Number of rows of a band's columns.
 __host__ __device__ __forceinline__ uint band_rows(uint p, uint band) {
   return BAND * (bands(p) - band);
 }
+// Number of elements of a factor in bands.
 __host__ __device__ __forceinline__ uint banded_length(uint p) { return band_start(p, bands(p)); }
 
 // ---- bounds ----
 
-// The smallest fourth moment, and the smallest square of a third moment, that a bound uses: smaller
-// ones may have lost digits to underflow. Fourth moments are as in clusters/reshape.rs.
+// Smallest fourth moment, and smallest square of a third moment, that a bound uses. Smaller moments
+// may have lost digits to underflow, and a bound could exceed its distance. For fourth moments,
+// this is LEAST_FOURTH in clusters/reshape.rs.
 #define LEAST_MOMENT 1e-290
 
 // An upper bound on the largest eigenvalue of a symmetric p x p matrix with this trace and this sum
 // of squares of all elements (Wolkowicz and Styan 1980, "Bounds for eigenvalues using traces").
 __host__ __device__ double largest_eigenvalue_bound(double trace, double squares, uint p) {
   double mean = trace / p;
-  // What cancels in the difference is covered by the second term.
+  // The second term covers the rounding error of the difference, whose terms may cancel.
   double rest = fmax(squares - mean * trace, 0.0) + 1e-12 * squares;
   return (mean + sqrt(rest * (p - 1) / p)) * (1 + SLACK);
 }
@@ -54,7 +60,7 @@ __host__ __device__ double weight_of(const double &threshold, uint members) {
   return is_full_size(threshold, members) ? 1 : (double)members / threshold;
 }
 
-// Whether a cluster can have another shape than the identity.
+// Whether a cluster of `members` can have a shape other than the identity.
 __host__ __device__ bool may_have_shape(const double &threshold, const uint &subthreshold,
                                         bool all_full_size, uint members) {
   double weight = weight_of(threshold, members);
@@ -67,12 +73,13 @@ __host__ __device__ bool may_have_shape(const double &threshold, const uint &sub
 
 // ---- means and scatters ----
 
-// The share of the members that the second of two clusters has in their union.
+// The share of the second cluster's members in the union of two clusters.
 __host__ __device__ __forceinline__ double share_of(double members_a, double members_b) {
   return members_b / (members_a + members_b);
 }
 
-// The weight of the outer product of the difference of two means in the scatter of their union.
+// The weight of the outer product of the difference of two clusters' means in the scatter of their
+// union.
 __host__ __device__ __forceinline__ double between_weight(double members_a, double members_b) {
   return members_a * members_b / (members_a + members_b);
 }
@@ -83,8 +90,8 @@ __host__ __device__ __forceinline__ double merged_mean(double share, double diff
   return fma(share, difference, mean);
 }
 
-// Element (i, j) of the scatter of a union: `scaled` is the weight times coordinate i of the
-// difference, `both` the sum of the two clusters' elements.
+// Element (i, j) of the scatter of a union. `scaled` is the weight times coordinate i of the
+// difference, `difference` is coordinate j, and `both` is the sum of the two clusters' elements.
 __host__ __device__ __forceinline__ double merged_scatter(double scaled, const double &difference,
                                                           double both) {
   return fma(scaled, difference, both);
@@ -100,14 +107,14 @@ __host__ __device__ __forceinline__ double ridge_of(double weight, double f) {
   return (1.0 - weight) * f;
 }
 
-// An element w·cov + (1 - w)·f·I; `ridge` is 0 off the diagonal.
+// An element of w·cov + (1 - w)·f·I. `ridge` is (1 - w)·f on the diagonal, and 0 elsewhere.
 __host__ __device__ __forceinline__ double effective(double weight, double covariance,
                                                      double ridge) {
   return fma(weight, covariance, ridge);
 }
 
-// A matrix is singular where not all pivots are above this; `largest` is the greatest element of
-// the diagonal.
+// The largest pivot that makes a p x p matrix singular. `largest` is the largest element of the
+// diagonal.
 __host__ __device__ __forceinline__ double singular_pivot(uint p, double largest) {
   return EPSILON * (double)p * largest;
 }
@@ -133,13 +140,15 @@ __host__ __device__ double split(double value, int *exponent) {
   return __longlong_as_double((bits & MANTISSA_BITS) | (1023ull << 52));
 }
 
-// Of at most 1,000 positive numbers, from additions, multiplications and divisions only.
+// The geometric mean of at most 1,000 positive numbers, by additions, multiplications and divisions
+// only: see geometric_mean.rs. The product of more mantissas could overflow.
 struct GeometricMean {
-  double mantissas = 1; // product of those of all numbers
-  int exponents = 0;    // and sum of theirs
+  double mantissas = 1; // product of the mantissas of all numbers
+  int exponents = 0;    // sum of their exponents
   __host__ __device__ __forceinline__ void add(double value) {
     int exponent;
-    // Whether the product is kept in [1, 2) makes no difference to how it is rounded.
+    // Unlike geometric_mean.rs, this does not scale the product to [1, 2): powers of two do not
+    // change its rounding.
     mantissas *= split(value, &exponent);
     exponents += exponent;
   }
@@ -149,7 +158,7 @@ struct GeometricMean {
 __host__ __device__ double GeometricMean::of(uint numbers) const {
   int carry;
   double mantissa = split(mantissas, &carry);
-  // Rounded down, with a remainder that is not negative.
+  // The exponent divided by the count, rounded down, so the remainder is not negative.
   int exponent = exponents + carry, count = numbers, whole = exponent / count;
   if (whole * count > exponent) whole -= 1;
   int rest = exponent - whole * count;
@@ -168,9 +177,10 @@ __host__ __device__ double GeometricMean::of(uint numbers) const {
   double logarithm = fma(2.0 * LOG2_E * z, sum, offset);
 
   double part = ((double)rest + logarithm) / (double)count;
-  // 2^part, by the exponential series around the middle.
+  // 2^part for a part in [0, 1], by the exponential series around the middle.
   double y = (part - 0.5) * LN_2;
-  // The compiler divides by the elements of an array; by values of a function, the device would.
+  // An array, so that the compiler divides by its elements. By values of a function, the device
+  // would divide.
   // clang-format off
   constexpr double FACTORIALS[] = {
       1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600, 6227020800,
@@ -180,7 +190,7 @@ __host__ __device__ double GeometricMean::of(uint numbers) const {
 #pragma unroll
   for (int k = 15; k >= 0; k--) sum = fma(sum, y, 1.0 / FACTORIALS[k]);
   double value = SQRT_2 * sum;
-  // Times 2^whole in two steps, so that neither factor leaves the range of doubles.
+  // Multiplies by 2^whole in two steps, so that neither factor leaves the range of doubles.
   int half = whole / 2;
   double first = __longlong_as_double((ulong)(half + 1023) << 52);
   double second = __longlong_as_double((ulong)(whole - half + 1023) << 52);

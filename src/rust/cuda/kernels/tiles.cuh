@@ -1,20 +1,21 @@
-// The lower triangle of a wide matrix in the registers of a block, for its elimination.
+// The lower triangle of a matrix of many columns, in the registers of a block, for its elimination.
 
 #pragma once
 
 #include "shape.cuh"
 
-// Rows and columns of a tile: a thread has one element of each.
+// Number of rows, and of columns, of a tile. A thread has one element of each tile.
 #define TILE_ROWS 16
 
-// The elements of the lower triangle of a matrix of up to MOST columns that are a thread's, for the
-// functions see struct Triangle. A step of an elimination reads one element of its line for each
-// row and column of tiles, where a thread of a Triangle reads two for each element.
+// A thread's elements of the lower triangle of a matrix of up to MOST columns. The functions are
+// those of struct Triangle. In a step of an elimination, a thread reads one element of the line for
+// each row and each column of tiles; with a Triangle, it reads two for each of its elements.
 template <int MOST> struct Tiles {
   static constexpr int COUNT = (MOST + TILE_ROWS - 1) / TILE_ROWS;
   static_assert(COUNT == 0 || TILE_ROWS * TILE_ROWS == THREADS, "a thread for each element");
   int p, row, column; // in each tile
-  // Row after row, up to the diagonal. What is above that, or not below p, never counts.
+  // One value for each tile, by rows of tiles up to the diagonal. Values above the diagonal, or in
+  // rows from p on, do not count.
   double values[COUNT * (COUNT + 1) / 2];
 
   __device__ explicit Tiles(uint p)
@@ -22,7 +23,8 @@ template <int MOST> struct Tiles {
 #pragma unroll
     for (int n = 0; n < COUNT * (COUNT + 1) / 2; n++) values[n] = 0;
   }
-  // Calls `f` with the value of each tile below the first `p` rows, its row and its column.
+  // Calls `f` with the value in each tile that begins before row p, its row and its column. The
+  // value may be one that does not count.
   template <class F> __device__ __forceinline__ void for_all(F f) {
 #pragma unroll
     for (int r = 0; r < COUNT; r++) {
@@ -32,7 +34,7 @@ template <int MOST> struct Tiles {
       for (int c = 0; c <= r; c++) f(values[r * (r + 1) / 2 + c], i, c * TILE_ROWS + column);
     }
   }
-  // What brings the matrix back that was read: there is no room for a copy.
+  // Restores the matrix as it was read, by reading it again: registers have no room for a copy.
   struct Kept {
     __device__ explicit Kept(const Tiles &) {}
     __device__ __forceinline__ void bring_back(Tiles &matrix, const double *packed,
@@ -51,7 +53,7 @@ template <int MOST> struct Tiles {
     });
     for_all([&](double &value, int, int) { value = covariance(value, divisor); });
   }
-  // Row k is in tile NTH.
+  // Row k is in row NTH of tiles.
   template <int NTH>
   __device__ __forceinline__ void subtract(int k, const double *line, double reciprocal) {
     double of_columns[COUNT];
@@ -61,7 +63,7 @@ template <int MOST> struct Tiles {
 #pragma unroll
     for (int r = NTH; r < COUNT; r++) {
       int i = r * TILE_ROWS + row;
-      // The same for whole rows of tiles, then for threads.
+      // The first condition is the same for all threads, the second is not.
       if (r * TILE_ROWS >= p) continue;
       if ((r == NTH && i <= k) || i >= p) continue;
       double multiple = line[i] * reciprocal;
@@ -94,7 +96,7 @@ template <int MOST> struct Tiles {
       value = 0;
     }
   }
-  // The same for row k, which follows one of tile NTH.
+  // As `publish`, for row k, where row k - 1 is in row NTH of tiles.
   template <int NTH>
   __device__ __forceinline__ void publish_next(int k, double *line, double *pivots) {
     if (k % TILE_ROWS != 0)
@@ -102,8 +104,8 @@ template <int MOST> struct Tiles {
     else if constexpr (NTH + 1 < COUNT)
       publish<NTH + 1>(k, line, pivots);
   }
-  // Takes a step for each row, until one returns false, which this returns then. The compiler knows
-  // the tile of each row, and so in which registers its elements are.
+  // Takes a step for each row. Stops and returns false once a step returns false. NTH tells the
+  // compiler which registers have the elements of a row.
   template <int NTH = 0, class Step> __device__ __forceinline__ bool for_each_row(Step &step) {
     if constexpr (NTH < COUNT) {
       int end = min(p, (NTH + 1) * TILE_ROWS);

@@ -1,7 +1,8 @@
-// The whitening factor of a cluster, by a block: Cholesky factor, inverse, scale.
+// Computes the whitening factor of a cluster, by a block: the Cholesky factor, its inverse, and the
+// scale.
 //
-// Threads share the elements of a matrix; each element has the order of operations of
-// mahalanobis/shape.rs.
+// Threads share the elements of a matrix. Each element has the order of operations of
+// mahalanobis/shape.rs and cholesky.rs.
 
 #pragma once
 
@@ -10,25 +11,27 @@
 #include "shape.cuh"
 #include "tiles.cuh"
 
-// `problem` is anything with the number of dimensions p, `shared`, room for a banded triangle,
-// `factor()`, and in shared memory for three vectors: `raw()`, `line()` and `next()`. The last may
-// be that of the triangle.
+// A `problem` has: the number of dimensions, `p`; `shared`; room for a factor in bands, `factor()`;
+// and, in shared memory, room for three vectors: `raw()`, `line()` and `next()`. The room of
+// `next()` may be that of `factor()`.
 
+// Maximum number of columns of a matrix.
 #if DIMENSIONS
 #define MOST_COLUMNS DIMENSIONS
 #else
 #define MOST_COLUMNS MOST_DIMENSIONS
 #endif
-// Columns from which on threads keep tiles of a matrix, not elements that follow each other.
+// Largest MOST_COLUMNS for which threads keep a matrix as a Triangle, not as Tiles.
 #define MOST_IN_TRIANGLE 64
 
-// The elements of a packed triangle of a matrix that are a thread's: number threadIdx.x of the
-// triangle, and every THREADS-th from there.
+// A thread's elements of a packed lower triangle: number threadIdx.x, and every THREADS-th element
+// after it.
 struct Triangle {
   static constexpr int EACH = (MOST_COLUMNS * (MOST_COLUMNS + 1) / 2 + THREADS - 1) / THREADS;
-  // In registers; of more, drivers would compile for seconds.
+  // Unrolled loops keep the elements in registers. With more than 8 elements, drivers would compile
+  // for seconds.
   static constexpr int UNROLL = EACH <= 8 ? EACH : 1;
-  int p, rows[EACH], columns[EACH]; // -1 where there is no element
+  int p, rows[EACH], columns[EACH]; // -1 if there is no element
   double values[EACH];
 
   __device__ explicit Triangle(uint p) : p(p) {
@@ -42,23 +45,23 @@ struct Triangle {
       values[n] = 0;
     }
   }
-  // Calls `f` with the place of each of this thread's elements in the packed triangle, its row, its
+  // Calls `f` with the index of each of this thread's elements in the packed triangle, its row, its
   // column and its value.
   template <class F> __device__ __forceinline__ void for_each(F f) {
 #pragma unroll UNROLL
     for (int n = 0; n < EACH; n++)
       if (rows[n] >= 0) f(threadIdx.x + n * THREADS, rows[n], columns[n], values[n]);
   }
-  // Reads the elements of a packed triangle, divided by a number. All are read before the first is
-  // divided, so no read waits for another one.
+  // Reads the elements of a packed scatter, and divides them by `divisor`. All elements are read
+  // before any is divided, so no read waits for another read.
   __device__ __forceinline__ void read(const double *packed, double divisor) {
 #pragma unroll UNROLL
     for (int n = 0; n < EACH; n++) values[n] = rows[n] >= 0 ? packed[threadIdx.x + n * THREADS] : 0;
 #pragma unroll UNROLL
     for (int n = 0; n < EACH; n++) values[n] = covariance(values[n], divisor);
   }
-  // Step k of an elimination: subtracts multiples of `line` from all rows behind row k. Rows follow
-  // each other, so whole warps have none that are left.
+  // Step k of an elimination: subtracts multiples of `line` from all rows after row k. Threads of a
+  // warp have consecutive elements, so whole warps have no such row and skip the step.
   template <int>
   __device__ __forceinline__ void subtract(int k, const double *line, double reciprocal) {
 #pragma unroll UNROLL
@@ -68,8 +71,9 @@ struct Triangle {
       values[n] = fma(-multiple, line[columns[n]], values[n]);
     }
   }
-  // Lets step k of an elimination read what it needs: row k of the inverse, with its 1, and behind
-  // it column k of the matrix. From here on, the column's elements are sums.
+  // Writes the input of step k of an elimination: to `line`, row k of the inverse up to its 1 on
+  // the diagonal, then column k of the matrix below the diagonal; to `pivots`, pivot k. From then
+  // on, the elements of column k are sums of the inverse, at first 0.
   template <int> __device__ __forceinline__ void publish(int k, double *line, double *pivots) {
 #pragma unroll UNROLL
     for (int n = 0; n < EACH; n++) {
@@ -80,16 +84,17 @@ struct Triangle {
       if (i > k) values[n] = 0;
     }
   }
+  // As `publish`. In struct Tiles, it differs.
   template <int> __device__ __forceinline__ void publish_next(int k, double *line, double *pivots) {
     publish<0>(k, line, pivots);
   }
-  // Takes a step for each row, until one returns false, which this returns then.
+  // Takes a step for each row. Stops and returns false once a step returns false.
   template <class Step> __device__ __forceinline__ bool for_each_row(Step &step) {
     for (int k = 0; k < p; k++)
       if (!step.template take<0>(k)) return false;
     return true;
   }
-  // What brings the matrix back as it is now.
+  // A copy of the matrix, to restore it.
   struct Kept {
     double values[EACH];
     __device__ explicit Kept(const Triangle &matrix) {
@@ -109,19 +114,19 @@ using Matrix = Tiles<MOST_COLUMNS>;
 using Matrix = Triangle;
 #endif
 
-// A step of an elimination: subtracts multiples of row k, and shows the next one.
+// A step of an elimination: subtracts multiples of row k, and publishes row k + 1.
 struct Step {
   Matrix &matrix;
   double *line, *next, *pivots, singular;
-  bool counts;
+  bool counts; // whether the geometric mean of the pivots is wanted
   GeometricMean product;
-  // Row k is in a tile of this number. False where its pivot is too small.
+  // Row k is in row NTH of tiles. Returns false if its pivot is too small.
   template <int NTH> __device__ __forceinline__ bool take(int k) {
     double pivot = pivots[k];
-    // A pivot that is not a number is refused, too.
+    // The negation also refuses NaN.
     if (!(pivot > singular)) return false;
     double reciprocal = 1.0 / pivot;
-    // In all threads, while they would wait for the reciprocal.
+    // All threads compute the product, while they would wait for the reciprocal.
     if (counts) product.add(pivot);
     matrix.template subtract<NTH>(k, line, reciprocal);
     if (k + 1 < matrix.p) matrix.template publish_next<NTH>(k + 1, next, pivots);
@@ -133,14 +138,15 @@ struct Step {
   }
 };
 
-// Divides a matrix into L·D·L' with 1 on the diagonal of L; with `inverts`, the inverse of
-// L·sqrt(D) takes the matrix's place. Tells the geometric mean of the pivots D, unless `mean` is
-// null. By all threads; false when the matrix is singular.
+// Factorises a matrix as L·D·L', with 1 on the diagonal of L, by all threads of the block. With
+// `inverts`, replaces the matrix by the inverse of L·sqrt(D). Writes the geometric mean of the
+// pivots D to `mean`, unless `mean` is null. Returns false if the matrix is singular.
 //
-// Column k of L is complete with step k, and so is row k of L's inverse: below it are sums that
-// columns to come add to. So an element of the matrix becomes one of L, and then such a sum; each
-// has the order of cholesky.rs. A step reads row and column k, and writes those of the next step:
-// to two places in turn, so that threads wait for each other only once.
+// Step k completes column k of L and row k of the inverse of L. Below row k, the elements of the
+// inverse are sums, to which later steps add. So an element of the matrix becomes an element of L,
+// and then a sum of the inverse. Each of them has the order of operations of cholesky.rs. A step
+// reads row k and column k, and writes those of the next step to another vector, so threads wait
+// for each other only once.
 template <class Problem>
 __device__ __forceinline__ bool eliminate(Problem &problem, Matrix &matrix, bool inverts,
                                           double *mean) {
@@ -168,22 +174,23 @@ __device__ __forceinline__ bool eliminate(Problem &problem, Matrix &matrix, bool
   return true;
 }
 
-// What decides a shape, the cluster aside: see struct ShapeRule in mahalanobis/subthreshold.rs.
+// The settings on which the shape of a cluster depends: see struct ShapeRule in
+// mahalanobis/subthreshold.rs.
 struct ShapeRule {
   double threshold;
   uint subthreshold;
   bool normalizing, all_full_size;
 };
 
-// The whitening factor is that of the effective covariance, times `scale`.
+// A whitening factor: the identity, or the factor of the effective covariance times `scale`.
 struct Whitening {
   bool identity;
   double scale;
-  double largest_eigenvalue, trace; // of the effective covariance, the first an upper bound
+  double largest_eigenvalue, trace; // of the effective covariance; the eigenvalue is an upper bound
 };
 
-// Computes the packed whitening factor of a cluster with this scatter and number of members in
-// `problem.factor`, unless it is the identity.
+// Computes the packed whitening factor of a cluster with this scatter and number of members, by all
+// threads of the block. Writes it to `problem.factor()`, unless it is the identity.
 template <class Problem>
 __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &rule,
                                             const double *scatter, uint members) {
@@ -197,7 +204,8 @@ __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &r
   matrix.read(scatter, divisor);
   double f = 1, mean = 1;
   double2 norms;
-  // Once for the pivots of the covariance, where these count, and once for the factor.
+  // The first round, if there are two, finds the pivots of the covariance, and the last one the
+  // factor of the effective covariance.
   for (bool is_last = !(weight < 1 && rule.subthreshold == MAHAL && members > p);; is_last = true) {
     typename Matrix::Kept kept(matrix);
     if (is_last) {
@@ -228,7 +236,8 @@ __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &r
   return {false, scale, largest_eigenvalue, norms.y};
 }
 
-// Stores the packed factor in `problem.factor` in bands.
+// Copies the packed factor in `problem.factor()` to `factor`, in bands, by all threads of the
+// block.
 template <class Problem>
 __device__ __forceinline__ void store_in_bands(Problem &problem, double *factor) {
   uint p = problem.p, rows = band_rows(p, 0);
@@ -240,7 +249,8 @@ __device__ __forceinline__ void store_in_bands(Problem &problem, double *factor)
   }
 }
 
-// An upper bound on the stretch of a packed factor, as in mahalanobis/distance.rs.
+// An upper bound on the stretch ‖Wy‖/‖y‖ of a packed factor W: its Frobenius norm, as in
+// mahalanobis/distance.rs.
 __device__ __forceinline__ double stretch_of(uint p, const double *factor) {
   double square = 0;
 #pragma unroll 16
@@ -249,7 +259,8 @@ __device__ __forceinline__ double stretch_of(uint p, const double *factor) {
 }
 
 // Writes the whitening factor and the scalars of a shape, from its scatter and the number of
-// members. Returns its number, with IDENTITY added where the shape is the identity.
+// members, by all threads of the block. Returns the shape's number, with IDENTITY added if the
+// shape is the identity.
 template <bool MEMBER_DISTANCES, class Problem>
 __device__ __forceinline__ uint reshape(Problem &problem, uint shape, uint members) {
   const auto &arrays = problem.arrays;
