@@ -18,7 +18,10 @@ __device__ __forceinline__ const float *factor_of(const Clusters &clusters, uint
   return clusters.factors + (size_t)number * packed_length(clusters.dimensions);
 }
 
-// Margins of the bounds for rounding errors.
+// Margins of the bounds for rounding errors. `unit` is half the distance from 1 to the next greater
+// number. `shrink` makes a rounded distance between means a lower bound, and `moment` a rounded
+// bound on a mean norm. `cautious` is slightly less, for `may_be_near`. `slack` makes a rounded sum
+// of two bounds a lower bound on their average.
 struct Margins {
   float unit, shrink, cautious, moment, slack;
   __device__ explicit Margins(uint p) {
@@ -39,15 +42,17 @@ __device__ __forceinline__ float mean_norm(float square, float distance, float v
   return __fsqrt_rn(second) * __fdiv_rn(second, __fsqrt_rn(total));
 }
 
-// A lower bound on the distance between a query and a thread's cluster. `to_target` does not yet
-// include the bound by the target's own factor.
+// A lower bound on the distance between a query and a thread's cluster, the target. `to_query` and
+// `to_target` are lower bounds on the two directed distances. `to_target` does not include the
+// bound by the target's own factor yet. `distance` is the distance between the means, and `error`
+// the sum of their errors.
 struct Bound {
   float to_query, to_target, distance, error;
 };
 
-// Whether the bound of a cluster may be below `limit`, given the square of the distance or a part
-// of this square. False for a cluster that is gone. `low` and `error` are the sums of the query's
-// and the cluster's.
+// Whether the bound of a cluster may be below `limit`, given the square of the distance between the
+// means or a part of this square. False for a cluster that is gone. `low` is the sum of LOW of the
+// query and the cluster, and `error` the sum of ERROR.
 __device__ __forceinline__ bool may_be_near(float square, float low, float error, float limit,
                                             const Margins &margins) {
   float left = low * margins.cautious;

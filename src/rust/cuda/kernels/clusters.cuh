@@ -1,5 +1,5 @@
-// The clusters of a tree and the queries in single precision, as the host and tree.cu share them.
-// src/tree/clusters.rs has the same definitions, and a test compares them.
+// Definitions that the host and tree.cu share: the clusters of a tree and the queries, in single
+// precision. src/tree/clusters.rs has the same definitions, and a test compares them.
 
 #pragma once
 

@@ -1,16 +1,16 @@
-// Distances by which decisions are made, in double precision: each has the order of operations, and
-// so the bits, of mahalanobis/distance.rs. A test compiles this file for the CPU and compares.
+// The distances on which decisions depend, in double precision. Each has the order of operations,
+// and so the bits, of mahalanobis/distance.rs. A test compiles this file for the CPU and compares.
 
 #pragma once
 
 #include "mahalanobis.cuh"
 #include "shape.cuh"
 
-// Says that the coordinates that fill up a point may be read.
+// Argument of a constructor of Difference: its function may be called for the padding of a point.
 enum Readable { READABLE };
 
-// Number of bands of a whitening factor that a thread multiplies by a difference in its own memory at
-// a time. Only the time depends on it.
+// Number of bands of a whitening factor that a thread multiplies together, if the difference is in
+// the thread's own memory. Only the time depends on it.
 #define BANDS_TOGETHER 4
 
 // A difference of two points: in registers for up to P dimensions, or in the thread's own memory
@@ -22,8 +22,8 @@ template <int P> struct Difference {
   template <typename F> __host__ __device__ Difference(uint p, F difference) {
     fill(p, [&](uint k) { return k < p ? difference(k) : 0; });
   }
-  // The same constructor if `difference` may be called for coordinates from p on, which do not
-  // count. Then no read waits for a comparison.
+  // As above, if `difference` may be called for coordinates from p on, which do not count. Then no
+  // read waits for a comparison.
   template <typename F>
   __host__ __device__ __forceinline__ Difference(uint p, Readable, F difference) {
     fill(p, [&](uint k) {
@@ -31,14 +31,14 @@ template <int P> struct Difference {
       return k < p ? coordinate : 0;
     });
   }
-  // Writes the coordinates and the filler of the last band, 0.
+  // Writes the coordinates, and zeros as padding of the last band.
   template <typename F> __host__ __device__ __forceinline__ void fill(uint p, F coordinate) {
     constexpr int TOGETHER = P ? P : 2 * BAND;
     static_assert(SIZE % TOGETHER == 0, "room for all filler");
 #pragma unroll UNROLL
     for (int start = 0; start < SIZE; start += TOGETHER) {
       if (!P && start >= p) break;
-      // All are read before the first is written.
+      // All coordinates are read before any is written, so no read waits for another read.
       double values[TOGETHER];
 #pragma unroll
       for (int k = 0; k < TOGETHER; k++) values[k] = coordinate(start + k);
@@ -55,8 +55,8 @@ template <int P> struct Difference {
     }
     return sqrt(square);
   }
-  // The square of the distance of two points; this object holds one of them. P coordinates of the
-  // other one may be read.
+  // The square of the distance between two points: this object and `other`. P coordinates of
+  // `other` may be read.
   __host__ __device__ __forceinline__ double square_to(uint p, const double *other) const {
     double square = 0;
 #pragma unroll UNROLL
@@ -67,8 +67,8 @@ template <int P> struct Difference {
     }
     return square;
   }
-  // Adds the squares of the elements of W d in TOGETHER bands of rows, from band `first` on, to a
-  // sum. For P = 0: each element of d, which is not in a register, is read once for all rows.
+  // Adds the squares of the elements of W d, in TOGETHER bands of rows from band `first` on, to
+  // `square`. For P = 0, where d is not in registers: each element of d is read once for all rows.
   template <int TOGETHER>
   __host__ __device__ __forceinline__ double add_bands(uint p, const double *factor, int first,
                                                        double square) const {
@@ -76,7 +76,7 @@ template <int P> struct Difference {
     // The rows of the bands, column by column.
     const double *column = factor + BAND * first;
     uint length = band_rows(p, 0);
-    // BAND columns from `start` on, without the first `skipped` bands, which have no such columns.
+    // Adds BAND columns from `start` on. The first `skipped` bands of rows have no such columns.
     auto add_columns = [&](int start, int skipped) {
 #pragma unroll
       for (int k = 0; k < BAND; k++) {
@@ -102,8 +102,8 @@ template <int P> struct Difference {
       square = fma(whitened[row], whitened[row], square);
     return square;
   }
-  // The distance to a cluster with this whitening factor, in bands. The filler of the bands changes
-  // nothing.
+  // The distance to a cluster with this whitening factor, in bands. The padding of the bands
+  // changes nothing.
   __host__ __device__ __forceinline__ double to_shape(uint p, const double *factor) const {
     double square = 0;
     if constexpr (P == 0) {
@@ -151,7 +151,8 @@ struct Quanta {
   double high, low;
 };
 
-// The quanta for distances to a cluster with this stretch, an upper bound on ‖Wy‖/‖y‖.
+// The quanta for distances to a cluster whose factor W has this stretch, an upper bound on
+// ‖Wy‖/‖y‖.
 __host__ __device__ __forceinline__ void quanta_of(double stretch, const double &diagonal,
                                                    const uint &log2_terms, Quanta *quanta) {
   double largest = 2.0 * stretch * diagonal;
@@ -167,7 +168,7 @@ __host__ __device__ __forceinline__ double rounding_of(const Quanta &quanta) {
   return quanta.low * EPSILON;
 }
 
-// The parts of a term that are added to the high and to the low part of an exact sum.
+// Splits a term into the parts that are added to the high and to the low part of an exact sum.
 __host__ __device__ __forceinline__ double2 exact_term(double term, const Quanta &quanta) {
   double high = (term + quanta.high) - quanta.high;
   double rest = term - high;
@@ -226,7 +227,7 @@ template <int P> struct FactorRow {
   }
 };
 
-// Number of elements of a row that are read together, if registers have no room for the whole row.
+// Number of elements of a row that are read together if registers have no room for the whole row.
 #define READ_TOGETHER 32
 
 // Element i of W d, for W in bands. With P, a row is read as FactorRow does.
@@ -236,13 +237,13 @@ __device__ __forceinline__ double whitened_element(uint p, uint i, const double 
   if constexpr (P > 0) {
     return FactorRow<P>(p, i, factor).times(i, d);
   } else {
-    // As in AlongRow, a band at a time.
+    // Iterates as AlongRow, a band at a time.
     const double *element = factor + i;
     uint length = band_rows(p, 0);
     double sum = 0;
     static_assert(READ_TOGETHER % BAND == 0, "whole bands");
     for (uint start = 0; start <= i; start += READ_TOGETHER) {
-      // All are read before the first is used.
+      // All elements are read before any is used, so no read waits for another read.
       double values[READ_TOGETHER];
 #pragma unroll
       for (uint first = 0; first < READ_TOGETHER; first += BAND) {
@@ -262,7 +263,8 @@ __device__ __forceinline__ double whitened_element(uint p, uint i, const double 
   }
 }
 
-// The length of a vector. With P, of P elements at most, all read before they are used.
+// The length of a vector of p elements. With P, p is at most P, and all elements are read before
+// any is used.
 template <int P = 0> __device__ __forceinline__ double length_of(uint p, const double *terms) {
   double square = 0;
   if constexpr (P > 0) {
@@ -279,8 +281,8 @@ template <int P = 0> __device__ __forceinline__ double length_of(uint p, const d
 }
 
 // ‖W d‖ for a difference d, by a warp with its own `scratch` of 2p elements; `factor` is W in
-// bands, or null for the identity. In the order of operations of `Difference`. With P, the first
-// WARP rows of the factor are read while the difference is on its way.
+// bands, or null for the identity. In the order of operations of `Difference`. With P, the reads of
+// the first WARP rows of the factor do not wait for the difference.
 template <int P = 0, class F>
 __device__ double warp_distance(uint p, F difference, const double *factor, double *scratch) {
   uint lane = threadIdx.x % WARP;

@@ -12,8 +12,8 @@ __device__ __forceinline__ uint regions_of(const Tree &tree) {
   return (tree.balls + WARP - 1) / WARP;
 }
 
-// Minimum number of balls for which regions are used. Finding the near regions takes time of its
-// own, and in many columns few regions are not near.
+// Minimum number of balls for which regions are used. Finding the near regions takes time, and in
+// many columns it rules out few regions.
 #ifndef MANY_BALLS
 #define MANY_BALLS (DIMENSIONS > 16 ? 16384 : 4096)
 #endif
@@ -55,7 +55,7 @@ __device__ void enclose_by_warp(uint p, Element element, bool there, float aroun
   rows[(p + BALL_LOW) * count + at] = low;
 }
 
-// Computes the ball around WARP positions, by a warp.
+// Computes the ball around the active clusters at WARP positions, by a warp.
 __device__ void enclose_clusters(const Tree &tree, const Clusters &clusters, uint ball) {
   uint p = tree.dimensions, position = ball * WARP + threadIdx.x % WARP;
   const float *row = row_at(clusters, position);
@@ -100,7 +100,7 @@ __device__ void place_row(const Tree &tree, const Clusters &clusters, const floa
   float low = row[p + LOW], error = row[p + ERROR];
   auto enlarge = [&](float *rows, size_t count, uint at, float squares) {
     float radius = rounded_radius(p, __fsqrt_rn(squares) + error);
-    // The bits of numbers that are not negative are ordered as the numbers.
+    // The bits of numbers that are not negative have the order of the numbers.
     atomicMax((uint *)(rows + (p + RADIUS) * count + at), __float_as_uint(radius));
     atomicMin((uint *)(rows + (p + BALL_LOW) * count + at), __float_as_uint(low));
   };
