@@ -1,32 +1,32 @@
 // Computes the distances, in double precision, of the clusters that a search has found, and decides
 // which are the nearest.
 //
-// Meanwhile, the sequencer goes on merging. The values that are read of a cluster may then belong
-// to two clusters, one after the other. This does no harm: neither of them counts any more, because
-// the sequencer compares with its new clusters itself.
+// Meanwhile, the sequencer goes on merging. The values that are read from a slot may then belong to
+// two clusters, an old and a new one. This does no harm: the old cluster no longer counts, and the
+// sequencer itself compares the new one.
 
 #pragma once
 
 #include "tree_help.cuh"
 
-// Distances are computed in order of the bounds, until this number of clusters is nearer than the
-// next bound.
+// Number of clusters nearer than the next bound after which no more distances are computed.
+// Distances are computed in order of the bounds.
 #define ENOUGH_NEAR 4
-// Number of clusters whose distances are computed at a time, with centroid distances: the first
-// ones are mostly enough.
+// Number of clusters whose distances are computed at a time, with centroid distances. The first
+// DECIDED_AT_A_TIME clusters are mostly enough.
 #define DECIDED_AT_A_TIME 12
 static_assert(DECIDED_AT_A_TIME <= DECIDED_TOGETHER, "room for them");
-// Limit of bounds, as a multiple of the least known distance, up to which the nearest cluster is
-// certainly found.
+// Maximum limit of the next sweep, as a multiple of the least known distance. A sweep up to a bit
+// more than this distance certainly finds the nearest cluster.
 #define ABOVE_LEAST 1.05f
 
-// Maximum number of clusters with the same bound for which all distances are computed although they
-// are more than there is room for. If too high, a search takes longer than the rest of the tree; if
-// too low, the CPU makes trees of tight groups far apart.
+// Maximum number of clusters with the same bound for which all distances are computed, part by
+// part, although there are more than FOUND_ROOM. If too high, a search takes longer than the rest
+// of the tree. If too low, the CPU makes trees of tight groups far apart.
 #define MAX_CROWDED 4096
-// Limit of the next try if even more clusters have one bound, as a multiple of this bound. If too
-// low, the search is repeated once all nearer clusters are merged; if too high, rounding hides that
-// no cluster is below.
+// Limit of the next try if even more clusters have the same bound, as a multiple of this bound. If
+// too low, the search is repeated once all nearer clusters are merged. If too high, rounding hides
+// that no cluster is below.
 #define BELOW_CROWD 0.999f
 
 // Sorts the indices of the found clusters by their bounds.
@@ -133,9 +133,11 @@ __device__ __forceinline__ void trim(Entries &entries) {
   __syncthreads();
 }
 
-// Adds the clusters found for `search.node` to the entries, in order of their bounds: until enough
-// of them are near; or all of them, in a sweep of several parts or, unless the node has several
-// members, with `all`. Returns the distance from which on there may be others.
+// Adds the clusters found for `search.node` to the entries, in order of their bounds, until
+// ENOUGH_NEAR clusters are near. Adds all of them in a sweep of several parts; and also with `all`,
+// unless distances are means over several members of the node. Returns a lower bound on the
+// distances of found clusters that are not added, and of clusters with bounds of at least
+// `search.limit`.
 __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
   SearchState &search = on.search;
   Entries &entries = on.entries;
@@ -160,10 +162,10 @@ __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
   }
 }
 
-// Searches for the nearest clusters of `node`, first up to a limit of bounds, and makes them the
-// candidates of `result`. `all` is an argument of `add_nearest`. `sweep` collects the clusters with
-// bounds below `search.limit`, in part `search.part` of `search.parts`. Returns false if bounds are
-// too loose.
+// Searches for the nearest clusters of `node`, by all threads of the block, and makes them the
+// candidates of `result`. The first sweep has this limit. `all` is an argument of `add_nearest`.
+// `sweep` collects the clusters with bounds below `search.limit`, in part `search.part` of
+// `search.parts`. Returns false if bounds are too loose.
 template <class Sweep>
 __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint result,
                                              float limit, bool all, Sweep sweep) {
@@ -191,9 +193,9 @@ __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint
       bool is_hopeless = !are_few && (search.is_last || !(below > from));
       __syncthreads();
       if (is_hopeless) return false;
-      // If they are few enough, the distances of all are computed, part by part. If they are too
-      // many, there may be no cluster a bit nearer: then the lower limit becomes the floor, without
-      // candidates.
+      // If they are few enough, all their distances are computed, part by part. If they are too
+      // many, the limit is lowered once more. If no cluster is below it, the lowered limit becomes
+      // the floor, without candidates.
       if (threadIdx.x == 0) {
         if (are_few)
           search.parts = (tree.balls + GROUP - 1) / GROUP;
@@ -217,12 +219,12 @@ __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint
       __syncthreads();
       if (search.part > 0) continue;
     }
-    // If bounds tell little, all found clusters may be farther away than the limit. Then clusters
-    // with greater bounds follow.
+    // If bounds are loose, all found clusters may be farther away than the limit. Then the next
+    // sweep finds clusters with greater bounds.
     if (search.near > 0 || search.is_last || !(search.limit < single_infinity())) break;
     from = search.limit;
     trim(entries);
-    // With all clusters up to a bit above the least distance, the nearest one is known.
+    // After a sweep up to a bit more than the least distance, the nearest cluster is known.
     limit = factor * from;
     if (entries.count > 0) {
       float least = (float)(__longlong_as_double(entries.values[0]) / tree.unit);

@@ -1,4 +1,5 @@
-// Shared work: work of a job that is divided into chunks. Idle blocks are called to help with them.
+// Shared work: work that is divided into chunks. A block that shares work calls idle blocks to
+// help.
 
 #pragma once
 
@@ -8,15 +9,15 @@
 #ifndef DISTANCE_HELPERS
 #define DISTANCE_HELPERS (MAX_CHUNKS - 1)
 #endif
-// Number of untaken posts from which on no more help is called for. Calls for only as many blocks
-// as were waiting took 1.2 times as long for 44,000 x 14 with full distances, and 1.5 times for
-// 167,000 x 14 (H200).
+// Number of untaken posts from which on blocks do not call for help. Another rule, to call only as
+// many blocks as wait for posts, took 1.2 times as long for 44,000 x 14 with full distances, and
+// 1.5 times for 167,000 x 14 (H200).
 #define MAX_UNTAKEN (RING / 4)
 // Maximum number of balls that a block sweeps by itself. More balls are divided into chunks.
 #ifndef ALONE
 #define ALONE (IS_WIDE ? 16 : 128)
 #endif
-// Maximum number of chunks of a sweep, unless the balls need more parts to have room.
+// Maximum number of chunks of a sweep, unless MAX_IN_PART requires more.
 #ifndef SWEEP_CHUNKS
 #define SWEEP_CHUNKS (IS_WIDE ? MAX_CHUNKS : DIMENSIONS > 16 ? 34 : 24)
 #endif
@@ -33,22 +34,25 @@ static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
 #define SPANS_ALONE 32
 #endif
 
+// Number of chunks of a sweep.
 __device__ __forceinline__ uint chunks_of_sweep(const Tree &tree) {
   return max(least_parts(tree), min(tree.balls / MIN_IN_CHUNK, (uint)SWEEP_CHUNKS));
 }
+// Number of chunks of sums of distances.
 __device__ __forceinline__ uint chunks_of_distances(const SearchState &search) {
   return min(all_spans(search) / WARPS, (uint)MAX_CHUNKS);
 }
 static_assert(MAX_LEAVES <= MAX_CHUNKS * MAX_IN_PART, "chunks for the most balls");
 
-// Posts numbers, by a thread for each: this thread posts `number` at place `first` + `nth` of the
-// ring. The job or the work of a number must have been written before, and ordered by a fence.
+// Posts `number` at place `first` + `nth` of the ring, by one thread. The number's job or shared
+// work must have been written before, and ordered by a fence.
 __device__ __forceinline__ void write_post(const Tree &tree, uint first, uint nth, uint number) {
   uint ticket = first + nth;
   *(volatile ulong *)(tree.posted + ticket % RING) = (ulong)(ticket + 1) << 32 | number;
 }
 
-// Sweeps a chunk, by all threads of the block.
+// Sweeps a chunk of the shared sweep of this number, by all threads of the block. Adds the clusters
+// found to those of the other chunks.
 __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWork &work,
                             uint number, uint chunk, SearchState &search, float *query) {
   if (threadIdx.x == 0) search.found = 0;
@@ -68,7 +72,7 @@ __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWo
   }
 }
 
-// The tag of work of this kind, which is number `generation` of a job's works.
+// The tag of a job's shared work number `generation`, which is of this kind.
 __device__ __forceinline__ uint tag_of(uint generation, uint kind) {
   return (2 * generation + kind) % (1u << TAG_BITS);
 }
@@ -123,8 +127,8 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
 }
 
 // Takes chunks of a job's shared work until none is left, by all threads of the block. If the block
-// `knows` work already, `tag` is the tag of this work; otherwise `tag` is the tag of the call for
-// help.
+// `knows` the description of the work, `tag` is the tag of this work. Otherwise, `tag` is the tag
+// of the call for help.
 __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number,
                                             SearchState &search, float *query, uint tag,
                                             bool knows) {
@@ -142,8 +146,8 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
     uint chunk = search.chunk % (1u << CHUNK_BITS), present = search.chunk >> CHUNK_BITS;
     if (chunk >= MAX_CHUNKS) return;
     // The work of this chunk cannot end before the chunk is done. If the chunk has the expected
-    // tag, the copied description belongs to it, because no other work came between the post and
-    // now.
+    // tag, the copied description belongs to it, because no other work of the job came since the
+    // call for help.
     bool is_sweep = kind_of(present) == SWEEP;
     if (present != tag) {
       tag = present;
@@ -167,7 +171,7 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
 }
 
 // Shares `chunks` chunks of work with up to `most_helpers` other blocks, by all threads of the
-// block. `describe` writes the description of the work. All chunks are done when this returns.
+// block. `describe` writes the description of the work. Returns when all chunks are done.
 template <class Describe>
 __device__ void share_work(const Tree &tree, const Clusters &clusters, uint number, uint kind,
                            uint chunks, uint most_helpers, SearchState &search, float *query,
@@ -177,7 +181,7 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   describe(work);
   __threadfence();
   __syncthreads();
-  // Two warps do this at the same time.
+  // One warp reserves places for the calls, while another one publishes the work.
   if (threadIdx.x == WARP) {
     // Below MAX_UNTAKEN, the ring has room for the calls of all blocks.
     int untaken =
@@ -205,9 +209,8 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   __syncthreads();
 }
 
-// Sweeps for a query, by all threads of the block. If there are more than MAX_IN_PART balls and
-// they are not divided into parts, the sweep uses regions: then it must come before the sequencer
-// has enlarged any ball.
+// Sweeps for a query, by all threads of the block. If more than MAX_IN_PART balls are not divided
+// into parts, the sweep uses regions. Then it must come before the sequencer has enlarged any ball.
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, SearchState &search,
                             float *query) {
   if (search.parts > 1 || tree.balls <= MAX_IN_PART)
@@ -218,7 +221,7 @@ __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, SearchSt
     collect_from(tree, clusters, search, query, NearBalls(search, first));
 }
 
-// Sweeps for the query of a job, with the help of other blocks.
+// Sweeps for the query of a job, by all threads of the block, with the help of other blocks.
 __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number,
                                 SearchState &search, float *query) {
   share_work(tree, clusters, number, SWEEP, chunks_of_sweep(tree), SWEEP_HELPERS, search, query,
@@ -242,7 +245,7 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
 }
 
 // Sums the distances between the node and the clusters of a search, by all threads of the block. If
-// `number` is that of a job, not NONE, other blocks help if it pays.
+// `number` is the number of shared work, not NONE, and there are enough spans, other blocks help.
 __device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint number,
                               SearchState &search, float *query) {
   find_spans(search, 1);
