@@ -38,7 +38,8 @@ pub struct SomeTree {
 }
 
 impl LeafSets {
-    /// The sets of leaves with these numbers of members. `order` has all leaves once.
+    /// Sets of members, given the number of members of each leaf. `order` has each leaf once; a
+    /// [`LeafSet::Branch`] is a range of its places.
     ///
     /// # Errors
     /// `Error::Input` if the arguments do not fit each other.
@@ -75,9 +76,10 @@ impl LeafSets {
         self.sets.is_empty()
     }
 
-    /// For each set, restricted to the leaves of `tree`, the largest Jaccard coefficient, in
-    /// members, with any branch of `tree`: a leaf, or the leaves below a merge. NaN for a set with
-    /// members in fewer than two of the leaves, with which a branch always agrees.
+    /// For each set, restricted to the leaves of `tree`: its largest Jaccard coefficient, counted
+    /// in members, with any branch of `tree` (a leaf, or the leaves below a merge), from 0 to 1.
+    /// NaN for a set with members in fewer than two of the leaves: a single leaf is a branch of
+    /// every tree.
     ///
     /// Takes O(leaves · sets) time, on the threads of the calling pool. Numbers of members are
     /// whole, so that sums are exact.
@@ -110,8 +112,8 @@ impl LeafSets {
     }
 }
 
-/// The largest Jaccard coefficient of a set with a branch. By slot: its members that are `inside`
-/// the set, and the number of all its members.
+/// The largest Jaccard coefficient of a set with a branch. By slot: `inside` is the number of
+/// members in the set, `sizes` the number of all members.
 fn best_jaccard(mut inside: Vec<f64>, mut sizes: Vec<f64>, merges: &[Merge]) -> f64 {
     if inside.iter().filter(|&&members| members > 0.0).count() < 2 {
         return f64::NAN;

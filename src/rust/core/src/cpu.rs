@@ -128,9 +128,10 @@ impl Cpu {
     }
 }
 
-/// Time without work after which a thread takes naps; `NAP` is the length of a nap. Only the time
-/// depends on both.
+/// Time without work after which a thread sleeps between checks for work. Only the time depends on
+/// it.
 const MOST_SPINNING: Duration = Duration::from_millis(1);
+/// Time that a thread without work sleeps between two checks. Only the time depends on it.
 const NAP: Duration = Duration::from_micros(50);
 /// Number of pause instructions between two checks for work: many threads that check all the time
 /// slow the threads that work. Only the time depends on it.

@@ -112,10 +112,10 @@ impl TreeBuilder {
         }
     }
 
-    /// Joins several sequences of merges, on the threads of the calling pool. Each sequence makes
-    /// one cluster of its own observations. A part is the observation that represents each slot,
-    /// and the sequence of merges. A turn is the number of a part and the number of its merge, in
-    /// order for each part.
+    /// Joins several sequences of merges in the order of `turns`, on the threads of the calling
+    /// pool. Each part is one sequence: the observation that represents each slot, and the merges,
+    /// which make one cluster of these observations. A turn is the number of a part and the number
+    /// of one of its merges. Within each part, merges come in order.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
@@ -218,8 +218,9 @@ pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
     Ok(order)
 }
 
-/// Whether each of the first merges joins two parts of its own cluster: `of_merges` has the cluster
-/// of each of these merges, and `of_leaves` that of each observation. `merge` is that of a tree.
+/// Whether each of the first merges joins two nodes of its own cluster. `merge` has the rows of a
+/// tree, `of_leaves` the cluster of each observation, and `of_merges` the cluster of each of the
+/// first merges.
 pub fn joins_own(merge: &[[i32; 2]], of_leaves: &[i32], of_merges: &[i32]) -> bool {
     let cluster = |id: i32| match id {
         ..0 => of_leaves.get(id.unsigned_abs() as usize - 1),

@@ -35,7 +35,7 @@ impl Distinct {
         Self::of_rows(values.len() / columns, row, monitor)
     }
 
-    /// As [`Distinct::new`], of `n` rows that `row` returns.
+    /// As [`Distinct::new`], for `n` rows; `row` returns the row with a number.
     ///
     /// # Errors
     /// As [`Distinct::new`].
@@ -127,10 +127,11 @@ impl Distinct {
         all.filter(|rows| rows.len() > 1)
     }
 
-    /// Whether searches for nearest rows are faster if equal rows are searched as one: if there are
-    /// many equal rows, or if more rows are equal than a search looks for.
+    /// Whether searches for nearest rows are faster if equal rows are searched as one row: if fewer
+    /// than 7 in 8 rows are distinct, or if a row is repeated so often that its copies fill a
+    /// candidate list.
     pub fn is_worthwhile(&self) -> bool {
-        /// Number of equal rows that fill the candidate lists of a usual search.
+        /// Number of equal rows that fill the candidate list of a usual search.
         const MANY_EQUAL: usize = 16;
 
         let n = self.rows.len();
@@ -139,8 +140,8 @@ impl Distinct {
     }
 }
 
-/// Finds the first equal row of each of some rows with the same digest, which are in increasing
-/// order.
+/// Writes the first equal row of each of the rows `alike` to `first`. These rows have the same
+/// digest and are in increasing order.
 fn first_equal<'a>(row: &impl Fn(u32) -> &'a [f64], alike: &[(u64, u32)], first: &mut [u32]) {
     // Rows with the same digest are almost always equal.
     let mut different: Vec<u32> = Vec::new();

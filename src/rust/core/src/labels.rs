@@ -3,10 +3,11 @@
 use crate::error::Result;
 use crate::memory;
 
-/// Largest label, besides the number of labels, for which there is a table.
+/// Labels up to this number always get an entry in the table. Larger labels get one only up to the
+/// number of values, so that the table takes little time.
 const SMALL: usize = 1 << 14;
 
-/// What memory errors say.
+/// The start of memory errors: what needs the memory.
 const CODES: &str = "the codes of labels need";
 
 /// Labels, and their places in a list of them.
@@ -14,15 +15,15 @@ const CODES: &str = "the codes of labels need";
 pub struct Coded {
     /// Different labels, none of them 0.
     pub labels: Vec<i32>,
-    /// For each value, the place of its label in `labels`, from 1; 0 for values that are no label.
-    /// `None` if these are the values.
+    /// For each value, the place of its label in `labels`, from 1; 0 for a value that is no label.
+    /// `None` if the codes equal the values.
     pub codes: Option<Vec<i32>>,
 }
 
 impl Coded {
-    /// Codes values by these labels, or by all that there are, in increasing order. The smallest
-    /// integer, R's missing value, and 0 are no labels. `None` if a value is negative, or so much
-    /// greater than their number that a table would take long. Takes O(n) time.
+    /// Codes `values` by `labels` or, without them, by all labels that occur, in increasing order.
+    /// 0 and R's missing value, the smallest integer, are no labels. `None` if a value or a label
+    /// is negative, or if one is so large that its table would take long. Takes O(n) time.
     ///
     /// # Errors
     /// `Error::Memory`.
@@ -41,7 +42,8 @@ impl Coded {
         if most > values.len().max(SMALL) || least.min(least_label) < 0 {
             return Ok(None);
         }
-        // By label, its place, once it is known; before, whether it is there.
+        // By label: its place in `labels`, from 1. Until `labels` are known, 1 marks a label that
+        // occurs.
         let mut places = memory::zeros::<i32>(CODES, most + 1)?;
         let place = |value: i32| usize::try_from(value).unwrap_or(0);
         let labels = match labels {

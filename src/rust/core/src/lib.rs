@@ -30,13 +30,14 @@
 //! Modules import only from modules above them in this list:
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
-//!   [`observations`], [`digest`], [`checksum`], [`distinct`], [`cpu`], [`tasks`], [`simd`],
-//!   [`next_float`], [`single_precision`], [`roster`], [`optimal_order`], [`agreement`];
+//!   [`magnitude`], [`observations`], [`digest`], [`checksum`], [`distinct`], [`labels`], [`cpu`],
+//!   [`tasks`], [`records`], [`simd`], [`next_float`], [`single_precision`], [`roster`],
+//!   [`optimal_order`], [`agreement`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];
 //! * [`mahalanobis`]: Mahalanobis-average clustering; [`linkage`]: the classic linkages;
-//! * [`populations`]: the populations of a tree, without a number of them, and of new observations.
+//! * [`populations`]: finds the populations of a tree and maps new observations to them.
 //!
 //! Each algorithm has a trait for the operations that it needs of a device; [`Cpu`] implements all
 //! of them. Accelerators implement them in other crates.

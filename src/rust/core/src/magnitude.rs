@@ -50,19 +50,19 @@ pub fn largest_on_threads(values: &[f64]) -> f64 {
     parts.reduce(|| 0.0, f64::max)
 }
 
-/// The largest magnitude of values that several threads look at.
+/// The largest magnitude of values that several threads pass in parts.
 #[derive(Debug, Default)]
 pub struct LargestSeen(AtomicU64);
 
 impl LargestSeen {
-    /// Looks at more values.
+    /// Includes more values.
     pub fn see(&self, values: &[f64]) {
         // Numbers from 0 to infinity have the order of their bits.
         self.0
             .fetch_max(largest(values).to_bits(), Ordering::Relaxed);
     }
 
-    /// As [`largest`], of all values.
+    /// As [`largest`], of all values passed to [`LargestSeen::see`].
     pub fn value(self) -> f64 {
         f64::from_bits(self.0.into_inner())
     }

@@ -116,7 +116,8 @@ pub fn stacked_on_threads(parts: &[ArrayView2<f64>], columns: usize) -> Result<A
     stacked_and_seen(parts, columns, |_| ())
 }
 
-/// As [`stacked_on_threads`]; `see` gets the values once, some at a time, while they are in cache.
+/// As [`stacked_on_threads`]. Also passes all values to `see`, block by block, while they are in
+/// cache.
 ///
 /// # Errors
 /// As [`stacked`].
@@ -137,7 +138,7 @@ pub fn stacked_and_seen(
 }
 
 /// The rows of `x`, which may have any layout, in this order. Works on the threads of the calling
-/// pool; `see` gets the values once, some at a time, while they are in cache.
+/// pool. Also passes all values to `see`, block by block, while they are in cache.
 ///
 /// # Errors
 /// `Error::Memory` if there is not enough memory.
@@ -186,7 +187,8 @@ fn stacked_by(
     Ok(of_rows(values, rows, columns))
 }
 
-/// Copies a block of [`BLOCK`] rows; column by column if they are not in standard layout.
+/// Copies a block of at most [`BLOCK`] rows to `to`: at once from standard layout, otherwise column
+/// by column.
 fn copy_block(to: &mut [f64], block: usize, from: &ArrayView2<f64>) {
     let columns = from.ncols();
     let rows = block * BLOCK..(block * BLOCK + to.len() / columns.max(1));

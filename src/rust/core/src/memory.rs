@@ -73,10 +73,10 @@ pub const OBSERVATIONS: &str = "a copy of the observations needs";
 /// limit is killed; if too high, requests are refused without need.
 const HEADROOM: f64 = 0.03;
 
-/// The smallest and the largest headroom, in bytes. The smallest is for R, whose garbage and byte
-/// code took up to 20 MB during calls; a larger headroom than the largest would waste memory of
-/// large machines.
+/// Smallest headroom, in bytes. It is for R, whose garbage and byte code took up to 20 MB during
+/// calls.
 const LEAST_HEADROOM: f64 = 32e6;
+/// Largest headroom, in bytes. If too high, memory of large machines is not used.
 const MOST_HEADROOM: f64 = 1e9;
 
 /// Checks that there is memory for `bytes` bytes in addition to the memory taken before: by the
@@ -114,9 +114,9 @@ fn headroom(available: &Available) -> f64 {
     (HEADROOM * available.limit).clamp(LEAST_HEADROOM, MOST_HEADROOM)
 }
 
-/// Checks whether a limit is near because of the present call, so that the call has to stop:
-/// allocations without a request, or other processes, may have taken the memory. Returns whether it
-/// has to stop, and the time until the next check.
+/// Returns whether the present call has to stop because a limit is near, and the time until the
+/// next check. Memory may run short without a request here, by allocations of libraries or by other
+/// processes.
 pub fn watch() -> (bool, Duration) {
     let Some(available) = available() else {
         return (false, SELDOM);
@@ -131,13 +131,14 @@ pub fn watch() -> (bool, Duration) {
 /// before a check.
 const FASTEST_GROWTH: f64 = 1e10;
 
-/// The shortest and the longest time between two checks, which take 50 µs each.
+/// Shortest time between two checks. A check takes 50 µs.
 const OFTEN: Duration = Duration::from_millis(5);
+/// Longest time between two checks.
 const SELDOM: Duration = Duration::from_millis(500);
 
-/// Checks that there is memory for the working data of a computation: `each` bytes, a measured
-/// number, per observation, in addition to the observations. `what` names the computation. So a
-/// computation without enough memory fails at once instead of late.
+/// Checks that there is memory for the working data of a computation, so that a computation without
+/// enough memory fails at once instead of late. It needs `each` bytes, a measured number, per
+/// observation, in addition to the observations. `what` names the computation.
 ///
 /// # Errors
 /// As [`check`].

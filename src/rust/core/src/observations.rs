@@ -126,7 +126,8 @@ impl Observations {
         Ok(x)
     }
 
-    /// The largest magnitude of a value, also of those that [`Observations::take_rows`] left out.
+    /// The largest magnitude of a value, including values that [`Observations::take_rows`] left
+    /// out.
     pub fn largest(&self) -> f64 {
         self.largest
     }
@@ -160,8 +161,8 @@ impl Observations {
         matches!(self.values, Values::Stored(_))
     }
 
-    /// The observations in `rows`, in this order; stored where these are. Works on the threads of
-    /// the calling pool.
+    /// The observations in `rows`, in this order, in the same kind of storage. Works on the threads
+    /// of the calling pool.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory, or room to store them.

@@ -1,4 +1,5 @@
-//! Records of numbers in a file: the events of FCS files, the rows of .npy files.
+//! Records of numbers in a file: the events of FCS files, the rows of .npy files. A place is the
+//! position of a value in its record, from 0.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -11,13 +12,14 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::tasks::share;
 
-/// Number of bytes that a thread reads at a time, or a few records. Only the time depends on it.
+/// Number of bytes that a task reads, unless [`FEWEST`] records take more. Only the time depends on
+/// it.
 const BYTES_AT_A_TIME: usize = 1 << 20;
 
-/// The smallest number of records that are read at a time: each part of a place takes 16 bytes.
+/// Smallest number of records that a task reads, since each task keeps 24 bytes for each place.
 const FEWEST: usize = 8;
 
-/// Where records are and how they are written.
+/// The position and the format of records in a file.
 #[derive(Debug, Clone)]
 pub struct Records {
     path: PathBuf,
@@ -25,8 +27,8 @@ pub struct Records {
     begin: u64,
     /// Number of values of a record.
     width: usize,
-    /// The number of all records if they are stored place after place; `None` if they are one after
-    /// the other.
+    /// The number of all records if the file is column-major: all values of the first place, then
+    /// of the next. `None` if it is row-major, record by record.
     in_places_of: Option<usize>,
     kind: Kind,
     is_big_endian: bool,
@@ -74,7 +76,7 @@ impl Kind {
 /// The format of the values of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// Real numbers, or whole ones.
+    /// Whether the values are real numbers; otherwise, they are whole numbers.
     pub is_real: bool,
     /// Whether whole numbers are signed.
     pub is_signed: bool,
@@ -83,11 +85,11 @@ pub struct Format {
     pub is_big_endian: bool,
 }
 
-/// What is read at a time.
+/// A task: the values that one read of the file gives.
 struct Part<'a> {
-    /// The first record.
+    /// The number of its first record, from 0.
     number: usize,
-    /// By the number of a place, where to put its values.
+    /// For each place: its index in the request, and where to write its values.
     places: Vec<(usize, &'a mut [f64])>,
 }
 
@@ -95,8 +97,8 @@ impl Records {
     /// Records of `width` values, from byte `begin` of a file on.
     ///
     /// # Errors
-    /// `Error::Input` for a format that is none of 8, 16 or 32 bits, or of 32 or 64 for real
-    /// numbers, and for records without values.
+    /// `Error::Input` for records without values, and for a format other than whole numbers of 8,
+    /// 16 or 32 bits or real numbers of 32 or 64 bits.
     pub fn new(path: PathBuf, begin: u64, width: usize, format: Format) -> Result<Self> {
         let kind = Kind::new(format.is_real, format.is_signed, format.bytes);
         match kind {
@@ -112,8 +114,8 @@ impl Records {
         }
     }
 
-    /// As these records, but the values of each place are one after the other, for `records`
-    /// records.
+    /// The same records in a column-major file, which has all values of the first place, then of
+    /// the next. `records` is the number of all records in the file.
     pub fn in_places_of(self, records: usize) -> Self {
         Self {
             in_places_of: Some(records),
@@ -121,13 +123,14 @@ impl Records {
         }
     }
 
-    /// Reads `count` records from number `first` on: their values at these places, from 0, one
-    /// place after the other into `values`, which has room for them. `change(at, values)` may
-    /// change values of the place number `at`. Returns whether the file has the records.
+    /// Reads `count` records from number `first` on, from 0. Writes their values at `places` to
+    /// `values`: `count` values for the first of `places`, then for the next. `change(at, some)`
+    /// may change some decoded values of `places[at]`. Returns false, and incomplete values, if the
+    /// file ends before these records.
     ///
     /// # Errors
-    /// `Error::Input` if there is no such place, or the file cannot be read; `Error::Memory`, and
-    /// `Error::Interrupt` when the monitor says stop.
+    /// `Error::Input` if records have fewer places, or if the file cannot be read; `Error::Memory`,
+    /// and `Error::Interrupt` when the monitor says stop.
     pub fn read(
         &self,
         (first, count): (usize, usize),
@@ -207,7 +210,7 @@ impl Records {
         Ok(!is_short.into_inner())
     }
 
-    /// Decodes the value at the start of these bytes, and those `record` bytes after each other.
+    /// Decodes the value at the start of `bytes`, and one more every `record` bytes.
     fn decode(&self, bytes: &[u8], record: usize, values: &mut [f64]) {
         macro_rules! each {
             ($type:ty) => {
@@ -241,7 +244,7 @@ fn read_at(path: &Path, begin: u64, bytes: &mut [u8]) -> io::Result<()> {
     file.read_exact(bytes)
 }
 
-/// Applies `number` to the first bytes of each record.
+/// Writes the result of `number` for the first bytes of each record of `record` bytes to `values`.
 fn each<const BYTES: usize>(
     bytes: &[u8],
     record: usize,

@@ -34,8 +34,8 @@ pub fn share<T: Send, S: Send>(
     })
 }
 
-/// The results of work with parts of `len` values each, the last one of fewer, on the threads of
-/// the calling pool.
+/// The results of `work` for chunks of `len` values, in order; the last chunk may have fewer
+/// values. Works on the threads of the calling pool.
 pub fn of_parts<V: Sync, T: Send>(
     values: &[V],
     len: usize,

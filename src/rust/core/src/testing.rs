@@ -214,7 +214,7 @@ pub fn correlations() -> Vec<Metric> {
         .collect()
 }
 
-/// Values of several kinds; a share of them is replaced by values of `holes`.
+/// Random values of one of several kinds. If there are `holes`, about 1 in 8 values is one of them.
 pub fn values(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
     let kind = random.below(4);
     (0..size)

@@ -1,4 +1,4 @@
-//! What may be wrong with a tree.
+//! The faults of a tree.
 
 use crate::error::Result;
 use crate::memory;
@@ -6,7 +6,8 @@ use crate::memory;
 /// The start of memory errors: what needs the memory.
 const NEEDS: &str = "checking the tree needs";
 
-/// What is wrong with a merge matrix and an order of its leaves: nothing if all lists are empty.
+/// The faults of a merge matrix and of an order of its leaves. For a sound tree, all lists are
+/// empty and `has_all` is true.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Ids that name neither an observation nor a merge, in the order of their places.
@@ -84,8 +85,8 @@ impl Faults {
     }
 }
 
-/// Whether a merge matrix is that of a tree, and no branches cross in this order of its leaves: as
-/// [`Faults::of`], in a third of its time.
+/// Whether a merge matrix has the rows of a tree, and no branches cross in this order of its
+/// leaves. Takes a third of the time of finding the faults.
 fn is_sound(merge: &[[i32; 2]], order: &[i32]) -> Result<bool> {
     let n = merge.len() + 1;
     // By observation: its place in the order.

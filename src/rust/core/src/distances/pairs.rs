@@ -9,14 +9,15 @@ use crate::memory;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pairs {
     rows: usize,
-    /// The number of the first column; `end` is the number after the last column.
+    /// The number of the first column.
     first: usize,
+    /// The number after the last column.
     end: usize,
     /// See [`Pairs::is_triangle`].
     triangle: bool,
 }
 
-/// A point, paired with a range of points.
+/// A point and the range of points that it is paired with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub point: usize,
@@ -77,7 +78,7 @@ impl Pairs {
         self.rows
     }
 
-    /// Whether the columns are the points of the rows, each paired with the later ones.
+    /// Whether the columns are the points of the rows, each paired with the later points.
     pub fn is_triangle(&self) -> bool {
         self.triangle
     }

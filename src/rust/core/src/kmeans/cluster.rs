@@ -114,11 +114,13 @@ pub fn assign(
     Ok(device.iterate(x, start, 1, &frame, monitor)?.cluster)
 }
 
-/// The means of clusters, given the number of the cluster of each row of `x`; a center of a cluster
-/// without members stays where it was. As an iteration of [`cluster()`] moves `centers`.
+/// Moves centers to the means of their clusters, as an iteration of [`cluster()`] does. `cluster`
+/// has the number of the cluster of each row of `x`, from 0. A center of a cluster without members
+/// stays where it was.
 ///
 /// # Errors
-/// `Error::Input` if the sizes do not fit, or if there is no such cluster; `Error::Memory`.
+/// `Error::Input` if the sizes do not fit, or if a number is not that of a cluster;
+/// `Error::Memory`.
 pub fn moved(
     x: &Observations,
     cluster: &[u32],
@@ -194,8 +196,8 @@ impl KMeans {
     }
 }
 
-/// `sum` and the squares of members about a center, coordinate by coordinate. `squares` has room
-/// for those of [`SQUARED_AT_A_TIME`] members.
+/// `sum` plus the squared differences of members from a center, added coordinate by coordinate.
+/// `squares` has room for the squares of [`SQUARED_AT_A_TIME`] members.
 fn plus_squares(
     mut sum: f64,
     x: &Observations,
@@ -203,7 +205,8 @@ fn plus_squares(
     center: &[f64],
     squares: &mut [f64],
 ) -> f64 {
-    // The squares of several members first: they do not wait for each other, as the additions do.
+    // Squares several members before adding: the squares do not wait for each other, as the
+    // additions do.
     for some in members.chunks(SQUARED_AT_A_TIME) {
         for (squares, &i) in squares.chunks_exact_mut(center.len()).zip(some) {
             let pairs = x.row_slice(i as usize).iter().zip(center);

@@ -1,8 +1,8 @@
 //! Projections to a few directions, for lower bounds on distances.
 //!
 //! Distances between projections to orthonormal directions are not above the distances between the
-//! points. The directions are about the first principal axes, so that few coordinates tell most of
-//! a distance.
+//! points. The directions are approximately the first principal axes, so that few coordinates
+//! account for most of a distance.
 
 use rayon::prelude::*;
 
@@ -13,13 +13,14 @@ use crate::single_precision::{up, without_tiny, TINY, UNIT};
 /// Number of directions. More of them exclude more observations and take more memory and time.
 pub const DIRECTIONS: usize = 12;
 
-/// Number of observations from which the directions are computed, and number of iterations. Only
-/// the time of the draws depends on them.
+/// Number of observations from which the directions are computed. Only the time of the draws
+/// depends on it.
 pub const SAMPLE: usize = 1024;
+/// Number of iterations that compute the directions. Only the time of the draws depends on it.
 pub const ITERATIONS: usize = 6;
 
-/// Share of a squared distance in single precision that covers its roundings, and that the
-/// directions are orthonormal only up to rounding.
+/// Bound on the relative error of a squared distance in single precision. It covers roundings, and
+/// directions that are orthonormal only up to rounding.
 pub const SLACK: f32 = 64.0 * UNIT as f32;
 
 /// A projection in single precision, and a bound on its error.
@@ -39,7 +40,8 @@ pub struct Directions {
 }
 
 impl Directions {
-    /// Subspace iteration with the covariance of a sample.
+    /// Directions by subspace iteration with the covariance of a sample. `unit` is that of the
+    /// frame.
     pub fn new(x: &Observations, unit: f64) -> Self {
         let (n, p) = x.dim();
         let step = n.div_ceil(SAMPLE);
@@ -56,7 +58,7 @@ impl Directions {
                     .collect()
             })
             .collect();
-        // Any start will do that no direction is orthogonal to.
+        // Any start works unless one of the wanted directions is orthogonal to all of its vectors.
         let start = |d: usize| (0..p).map(|k| (1.0 + (k * (d + 1)) as f64).sin()).collect();
         let mut rows = orthonormal((0..DIRECTIONS.min(p)).map(start).collect());
         for _ in 0..ITERATIONS {
@@ -76,6 +78,7 @@ impl Directions {
         Self { origin, rows, unit }
     }
 
+    /// The projection of a row of as many values as the observations.
     pub fn project(&self, x: &[f64]) -> Projected {
         let mut coordinates = [0.0f32; DIRECTIONS];
         let mut length = 0.0;
@@ -108,7 +111,8 @@ fn add_multiple(sum: &mut [f64], factor: f64, values: &[f64]) {
     pairs.for_each(|(sum, value)| *sum += factor * value);
 }
 
-/// Gram-Schmidt, twice for rounding; without vectors that depend on those before.
+/// Gram–Schmidt orthonormalization, twice because of rounding. Leaves out vectors that depend on
+/// vectors before them.
 fn orthonormal(vectors: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let mut rows: Vec<Vec<f64>> = Vec::new();
     for mut vector in vectors {
@@ -118,7 +122,7 @@ fn orthonormal(vectors: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
             add_multiple(&mut vector, -along, row);
         }
         let length = dot(&vector, &vector).sqrt();
-        // Also false for what is not a number.
+        // Also false if the length is NaN.
         if length > 1e-6 * before.sqrt() && length.is_normal() {
             vector.iter_mut().for_each(|value| *value /= length);
             rows.push(vector);

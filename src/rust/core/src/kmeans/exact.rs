@@ -40,7 +40,7 @@ impl ExactCenters {
     /// `Error::Memory` if there is not enough memory.
     pub fn new(centers: &[f64], columns: usize) -> Result<Self> {
         let blocks = (centers.len() / columns).div_ceil(LANES);
-        // The lanes that are left have infinite sums.
+        // Unused lanes have infinite sums.
         let none = [f64::INFINITY; LANES];
         let mut rows: Vec<LaneRow> = memory::filled(CLUSTERS, blocks * columns, none)?;
         rows.par_chunks_mut(columns)

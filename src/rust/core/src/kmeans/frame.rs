@@ -6,16 +6,19 @@ use crate::matrix::RowSlices;
 use crate::observations::Observations;
 use crate::single_precision::{without_tiny, TINY, UNIT};
 
-/// Number of observations of which medians are computed.
+/// Largest number of observations in the sample whose medians are computed. Only the time depends
+/// on it.
 const SAMPLE: usize = 512;
 
-/// Largest error share at which bounds are useful.
+/// Largest share of errors ([`Frame::share`]) with which bounds are useful. Only the time depends
+/// on it.
 const LARGEST_SHARE: f64 = 0.2;
 
-/// The map from values to coordinates in single precision, and the errors of bounds from them: of
+/// The map from values to coordinates in single precision, and bounds on the errors of rounding in
 /// t = ‖c‖²/2 − x·c, for a center c and an observation x.
 #[derive(Debug, Clone)]
 pub struct Frame {
+    /// By column: the value whose coordinate is 0.
     pub origin: Vec<f64>,
     /// See [`unit_of`].
     pub unit: f64,
@@ -36,7 +39,7 @@ impl Frame {
         }
     }
 
-    /// Whether bounds tell anything; not if there are very many columns.
+    /// Whether bounds can exclude centers. With very many columns, the errors are too large.
     pub fn is_useful(&self) -> bool {
         self.share <= LARGEST_SHARE
     }
@@ -66,8 +69,8 @@ impl Frame {
     }
 
     /// A bound on the change of x·c by coordinates that are subnormal as halves: rounding one
-    /// changes it by at most 2⁻³⁹, and the other coordinate of its product is below 1/2. Both rows
-    /// take p·2⁻³⁹, of which this is twice as much.
+    /// changes it by at most 2⁻³⁹, and the other coordinate of its product is below 1/2. For both
+    /// rows, the change is at most p·2⁻³⁹; this bound is twice as large.
     pub fn tiny_of_halves(&self) -> f64 {
         (self.origin.len() as f64 + 4.0) / (1u64 << 38) as f64
     }
@@ -78,8 +81,8 @@ impl Frame {
     }
 }
 
-/// A power of two by which the difference of values of at most this magnitude is below 1; 0 if
-/// there is none.
+/// A power of two that scales the difference of any two values of at most this magnitude to below
+/// 1; 0 if there is none.
 pub fn unit_of(largest: f64) -> f64 {
     let below = if largest == 0.0 {
         1.0

@@ -1,8 +1,8 @@
-//! The leaves of a k-d tree of observations, for draws of centers: most leaves are far from a new
-//! center, so that a few comparisons with boxes spare those with their observations (Bentley,
-//! Communications of the ACM 18, 1975, doi:10.1145/361002.361007).
+//! The leaves of a k-d tree of observations, for draws of centers. Most leaves are far from a new
+//! center, so that a few comparisons of the center with boxes replace comparisons with most
+//! observations (Bentley, Communications of the ACM 18, 1975, doi:10.1145/361002.361007).
 //!
-//! The tree is of projections to a few directions, in single precision ([`Region`]).
+//! The tree divides projections to a few directions, in single precision ([`Region`]).
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
@@ -25,8 +25,8 @@ const LEAF: usize = 256;
 /// Number of leaves of a branch; the last branch may have fewer. Only the time depends on it.
 const LEAVES: usize = 64;
 
-/// Draws for which leaves pay have this many times the operations of the projections. If too low,
-/// draws of few centers take longer; if too high, draws of many do.
+/// Leaves are used if the comparisons of the draws are at least this multiple of the operations of
+/// the projections. If too low, draws of few centers take longer; if too high, draws of many do.
 const PAYS_FROM: usize = 4;
 
 /// Number of observations by which the direction of a split is chosen. Only the time depends on
@@ -36,10 +36,11 @@ const SPLIT_SAMPLE: usize = 128;
 /// Smallest number of observations whose split is worth a task. Only the time depends on it.
 const SPLIT_ALONE: usize = 1 << 14;
 
-/// Number of 32-bit fields of a projected observation: its coordinates, the bound on their error,
-/// and its row.
+/// Number of 32-bit fields of a projected observation: its coordinates, and two more.
 const FIELDS: usize = DIRECTIONS + 2;
+/// The field with the bound on the error of the coordinates.
 const ERROR: usize = DIRECTIONS;
+/// The field with the number of the observation's row.
 const ROW: usize = DIRECTIONS + 1;
 
 /// The bits of the fields of an observation.
@@ -68,7 +69,7 @@ pub struct Nearer {
     pub square: f64,
 }
 
-/// A branch, with what changes of its leaves.
+/// A branch, and the parts of [`Leaves`] that a new center changes in it.
 struct Branch<'a> {
     fields: &'a [Fields],
     reach: &'a mut [f32],
@@ -78,15 +79,16 @@ struct Branch<'a> {
 }
 
 impl<'a> Leaves<'a> {
-    /// Whether draws of `k` centers among `n` observations take longer than the projections and
-    /// the tree.
+    /// Whether draws of `k` centers among `n` observations take longer than making the projections
+    /// and the tree.
     pub fn pay(n: usize, k: usize) -> bool {
         let of_directions = 2 * ITERATIONS * SAMPLE.min(n);
         PAYS_FROM * DIRECTIONS * (of_directions + n) <= n.saturating_mul(k)
     }
 
-    /// Projects all observations in units of their [`unit_of`](super::frame::unit_of) and, if that
-    /// pays, sorts them into leaves, on the threads of the calling pool.
+    /// Projects all observations in units of their [`unit_of`](super::frame::unit_of), on the
+    /// threads of the calling pool. Sorts them into leaves if projections account for most of the
+    /// distances ([`projections_tell_most`]).
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when the monitor says
@@ -144,11 +146,12 @@ impl<'a> Leaves<'a> {
         }
     }
 
-    /// Adds a row of `x` as the center of this number, from 1; `squares` has, by row, the squared
-    /// distances to the nearest center before. Returns the observations that are nearer to this
-    /// one.
+    /// Adds a row of `x` as the center `number`, from 1. `squares` has, by row, the squared
+    /// distances to the nearest center before. Returns the observations that are nearer to the new
+    /// center.
     ///
-    /// `is_settled(row, nearest)` may say that a row is not, given its nearest center.
+    /// `is_settled(row, nearest)` returns whether a row is certainly not nearer to the new center,
+    /// given the number of its nearest center.
     pub fn add(
         &mut self,
         row: usize,
@@ -219,7 +222,7 @@ impl NewCenter<'_> {
     }
 }
 
-/// The reach of an observation at this squared distance from its nearest center, with this error of
+/// The reach of an observation, given its squared distance to its nearest center and the error of
 /// its projection.
 fn reach_of(square: f64, error: f32, unit: f64, margin: Margin) -> f32 {
     let distance = margin.above(square.sqrt()) * unit * (1.0 + 4.0 * UNIT);
@@ -283,8 +286,8 @@ impl Branch<'_> {
     }
 }
 
-/// Sorts observations into leaves: halves them recursively, by the coordinate that varies most, at
-/// multiples of the size of a branch, and within a branch of that of a leaf.
+/// Sorts observations into leaves: divides them recursively by the coordinate that varies most. The
+/// first part has a multiple of the size of a branch or, within a branch, of a leaf.
 fn split(fields: &mut [Fields], monitor: &Monitor) -> Result<()> {
     let n = fields.len();
     if n <= LEAF {

@@ -20,8 +20,8 @@ use crate::observations::Observations;
 /// interrupt is answered late.
 const COORDINATES_AT_A_TIME: usize = 1 << 28;
 
-/// Smallest number of observations per task, however many centers there are: enough of them for
-/// centers to stay in the cache.
+/// Smallest number of observations per task, however many centers there are: enough to use centers
+/// many times while they are in the cache. Only the time depends on it.
 const FEWEST_OBSERVATIONS: usize = 96;
 
 /// Clusters the rows of `x` on the threads of the calling pool.
@@ -210,7 +210,7 @@ impl<'a> Lloyd<'a> {
 
 /// Compares observations with all centers of an iteration.
 struct Comparison<'a> {
-    /// `None` if bounds in single precision tell nothing.
+    /// `None` if bounds in single precision are not useful.
     screen: Option<CenterScreen<'a>>,
     exact: ExactCenters,
     centers: &'a Array2<f64>,

@@ -1,4 +1,4 @@
-//! Bounds on exact distances, given computed ones.
+//! Bounds on exact distances, given computed distances.
 
 /// An upper bound on the error of a distance by underflow of its squares.
 pub const UNDERFLOW: f64 = 1e-150;

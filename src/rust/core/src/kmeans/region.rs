@@ -1,7 +1,8 @@
 //! Boxes around projections of observations.
 //!
-//! Boxes are compared by the operations by which projections are compared, in the same order;
-//! rounding keeps the order of numbers, so a box excludes only what its projections exclude.
+//! A center is compared with a box by the same operations, in the same order, as with a projection.
+//! Rounding keeps the order of numbers, so a box excludes a center only if each projection in it
+//! does.
 
 use super::directions::{Projected, DIRECTIONS, SLACK};
 
@@ -15,13 +16,14 @@ pub struct Region {
 }
 
 impl Region {
+    /// The region of no observations.
     pub const EMPTY: Self = Self {
         low: [f32::INFINITY; DIRECTIONS],
         high: [f32::NEG_INFINITY; DIRECTIONS],
         reach: 0.0,
     };
 
-    /// The region of both.
+    /// The region of the observations of both regions.
     pub fn and(mut self, other: &Self) -> Self {
         for k in 0..DIRECTIONS {
             self.low[k] = self.low[k].min(other.low[k]);
@@ -42,9 +44,9 @@ impl Region {
     }
 }
 
-/// Whether projections tell nearly all of the distances between rows of this many columns. If not,
-/// boxes exclude little, and observations are compared fastest in the order of their rows. Only the
-/// time depends on it.
+/// Whether projections account for nearly all of the distances between rows of this many columns.
+/// If not, boxes exclude little, and observations are compared fastest in the order of their rows.
+/// Only the time depends on it.
 pub fn projections_tell_most(columns: usize) -> bool {
     columns <= 2 * DIRECTIONS
 }

@@ -103,8 +103,7 @@ impl<'a> CenterScreen<'a> {
     }
 }
 
-/// Writes a block for at most [`LANES`] centers. No bound is below the infinite ones of the lanes
-/// that are left.
+/// Writes a block for at most [`LANES`] centers. The bounds of unused lanes are infinite.
 fn write_block(frame: &Frame, rows: &mut [LaneRow], centers: &[f64]) {
     let columns = frame.origin.len();
     rows[0] = [f32::INFINITY; LANES];
@@ -161,7 +160,7 @@ impl TileLeast {
 
 /// Compares tiles of observations with all blocks of centers.
 struct ScreenKernel<'a> {
-    /// The coordinates of an observation, with the one for the error.
+    /// Number of coordinates of an observation, including the coordinate for the error.
     height: usize,
     tiles: &'a [TileRow],
     rows: &'a [LaneRow],
@@ -277,7 +276,7 @@ mod tests {
             for (n, p, k) in [(200, 1, 33), (300, 14, 100), (100, 70, 9), (50, 3, 1)] {
                 let decided = check(&draw(&mut random, data, n, p), k);
                 if matches!(data, Data::Plain | Data::Mixture) && p > 1 {
-                    // The centers are observations at distance 0, of which bounds tell nothing.
+                    // The centers are observations, too. Bounds decide nothing at distance 0.
                     assert!(decided > n / 2, "{decided} of {n} x {p}, {data:?}");
                 }
             }

@@ -145,7 +145,8 @@ impl Weights {
 
     /// Adds `row` as a center to the centers `rows`, all of which were added to `leaves`.
     fn add_by_leaves(&mut self, x: &Observations, leaves: &mut Leaves, row: usize, rows: &[usize]) {
-        // Where projections tell most, the triangle inequality excludes little more.
+        // If projections account for most of the distances, the triangle inequality excludes little
+        // more.
         let squared_radii: Vec<f64> = if projections_tell_most(x.ncols()) {
             Vec::new()
         } else {

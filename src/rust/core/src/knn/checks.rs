@@ -51,7 +51,7 @@ pub fn check(
 #[derive(Debug, Clone)]
 pub struct SearchCase {
     pub metric: Metric,
-    /// The number of neighbours, at most the number of possible ones.
+    /// Number of neighbours, at most the number of possible neighbours.
     pub k: usize,
     /// References have the label 0, queries 1; without queries, references are queries.
     pub rows: Rows,
@@ -212,8 +212,8 @@ impl BlocksCase {
         Self { search, seed }
     }
 
-    /// Checks that a device gives, in blocks, the CPU's graph of the whole. Returns whether there
-    /// is such a graph.
+    /// Checks that a device gives, in blocks, the graph that the CPU gives for the whole. Returns
+    /// whether the CPU gives a graph.
     pub fn check(&self, device: &(impl NeighbourDevice + ?Sized), cpu: &Cpu) -> bool {
         let Some((references, k)) = self.search.size() else {
             return false;

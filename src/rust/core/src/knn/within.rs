@@ -9,9 +9,10 @@ use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Neighbours, Space};
 
-/// Largest number of neighbours that the first search of a query asks for. A query with more
-/// neighbours is searched again. If too small, more searches are needed; if too large, batches are
-/// small (see [`MOST_FOUND`]). Only the time depends on it.
+/// Number of neighbours that the searches of the first batch ask for, and the smallest number that
+/// later batches begin with (see [`usual_wanted`]). A query with more neighbours is searched again.
+/// If too small, more searches are needed; if too large, batches are small (see [`MOST_FOUND`]).
+/// Only the time depends on it.
 const FIRST_WANTED: usize = 64;
 
 /// Each further search asks for this multiple of neighbours. So n neighbours take about log(n /
@@ -22,9 +23,9 @@ const WANTED_FACTOR: usize = 8;
 /// If too large, memory may run out.
 const MOST_FOUND: usize = 1 << 21;
 
-/// Largest number of requests for more neighbours whose lists are held at a time: 16 bytes for each
-/// neighbour, 134 MB. Further queries are searched again later. That happens in the first batches
-/// only, since later batches begin with more neighbours.
+/// Largest number of repeated requests whose lists are held at a time: 16 bytes for each neighbour,
+/// 134 MB. Further queries are searched again later. That happens in the first batches only, since
+/// later batches begin with more neighbours.
 const MOST_LISTS: usize = 4;
 
 /// The references within a radius of each query, nearest first, ties by index.
@@ -69,7 +70,7 @@ pub struct RangeSearch<'a> {
     queries: Vec<u32>,
     radii: Vec<f64>,
     found: Within,
-    /// Bytes per neighbour that the caller will need in addition to [`Within`].
+    /// Bytes per neighbour that the caller's copy will need in addition to [`Within`].
     copy: f64,
     announced: bool,
 }
@@ -228,8 +229,8 @@ fn queries_per_request(wanted: usize) -> usize {
     (MOST_FOUND / wanted).max(1)
 }
 
-/// The number of neighbours to ask for first, so that about 7 in 8 queries like the queries of
-/// these lists need a single search.
+/// The number of neighbours to ask for first in the next batch, so that about 7 in 8 queries need a
+/// single search if they are like the queries of these lists.
 fn usual_wanted(lists: &[Vec<(f64, u32)>]) -> usize {
     let mut lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
     let rank = lengths.len() * 7 / 8;

@@ -1,4 +1,4 @@
-//! The slots of active clusters, which are clusters that were not merged away.
+//! The slots of active clusters: clusters that were not merged into another.
 
 /// Active slots, in increasing order.
 #[derive(Debug, Clone)]
@@ -7,7 +7,7 @@ pub struct ActiveSlots {
 }
 
 impl ActiveSlots {
-    /// All of `n` slots, active.
+    /// The slots 0 to `n` − 1, all active.
     pub fn new(n: usize) -> Self {
         Self {
             slots: (0..n as u32).collect(),

@@ -57,7 +57,8 @@ impl Stored for f64 {
 }
 
 impl Stored for f32 {
-    // Ward's dissimilarities of n clusters are up to n / 2 times as large as the given ones.
+    // Ward's dissimilarities of n clusters are up to n / 2 times as large as the given
+    // dissimilarities.
     const LARGEST: f64 = 1e30;
 
     #[inline(always)]
@@ -114,7 +115,7 @@ pub fn check<T: Stored>(row: &[f64], slot: usize) -> Result<()> {
     let other = slot + 1 + at;
     let value = match row[at] {
         value if value.is_finite() => format!("{value:e}"),
-        // R uses these words for all three.
+        // R's words for a missing, an undefined and an infinite value.
         _ => "NA/NaN/Inf".into(),
     };
     Err(Error::Input(format!(

@@ -10,6 +10,7 @@ pub struct Edge {
     pub distance: f64,
     /// The end with the lower index.
     pub lower: u32,
+    /// The end with the higher index.
     pub higher: u32,
 }
 

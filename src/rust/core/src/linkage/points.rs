@@ -50,7 +50,7 @@ pub fn needs_matrix(linkage: Linkage, metric: &Metric, with_members: bool) -> bo
 /// numbers of members that rows stand for; `None` for 1 each.
 ///
 /// Euclidean centroid and median linkage without `members` are geometric: their heights are
-/// distances between centers (see [`geometric`]). All other trees have the heights of R's `hclust`
+/// distances between centres (see [`geometric`]). All other trees have the heights of R's `hclust`
 /// on the distances.
 ///
 /// # Errors

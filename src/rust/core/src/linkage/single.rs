@@ -33,11 +33,11 @@ pub fn spanning_tree(
     })?;
     let mut outside = ActiveSlots::new(n);
     outside.remove(0);
-    // By observation outside the tree: the nearest observation inside.
     let farthest = Neighbour {
         dissimilarity: f64::INFINITY,
         slot: u32::MAX,
     };
+    // By observation outside the tree: the nearest observation inside.
     let mut nearest = vec![farthest; n];
     let mut edges = Vec::with_capacity(n - 1);
     let mut last = 0;

@@ -25,10 +25,11 @@ pub fn tree(n: usize, merges: &[Merge]) -> Result<Dendrogram> {
 /// their unions. Of equal heights, the merge of the lowest slots comes first, as if each step had
 /// merged the nearest of all pairs. Takes O(n log n) time on the threads of the calling rayon pool.
 pub fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Result<Dendrogram> {
-    // By slot: the last merge there. By merge: the merge of which it is a part, and the number of
-    // its own parts that are not sorted yet.
+    // By slot: the last merge there.
     let mut last = memory::filled(MERGES, n, None)?;
+    // By merge: the merge that it is a part of.
     let mut whole = memory::filled(MERGES, merges.len(), None)?;
+    // By merge: number of its parts that are not sorted yet.
     let mut missing = memory::filled(MERGES, merges.len(), 0u8)?;
     for at in 0..merges.len() {
         let Merge { lower, higher, .. } = merges[at];

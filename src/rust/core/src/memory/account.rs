@@ -93,8 +93,8 @@ pub fn has_grown() -> bool {
     growth().is_some_and(|growth| growth > BETWEEN_LOOKS as f64)
 }
 
-/// The growth of the process in bytes since the call began; `None` if the system does not tell, or
-/// if no call has begun.
+/// The growth of the process in bytes since the call began; `None` if the system does not report
+/// it, or if no call has begun.
 fn growth() -> Option<f64> {
     let began = BEGAN_RESIDENT.load(Relaxed);
     if began == usize::MAX {

@@ -96,7 +96,7 @@ fn physical_memory_of_macos() -> Option<Available> {
     })
 }
 
-/// The sources of Linux's information about memory.
+/// Where Linux reports memory and its limits.
 struct System<'a> {
     /// The text of a file, by its path; `None` if it cannot be read.
     file: &'a dyn Fn(&str) -> Option<String>,
@@ -193,8 +193,8 @@ impl System<'_> {
         names.iter().filter_map(|name| entry(&table, name)).sum()
     }
 
-    /// The memory that the user asked SLURM for. If SLURM sets limits itself, these are control
-    /// groups or `ulimit -v`.
+    /// The memory that the user asked SLURM for. Limits that SLURM itself sets are control groups
+    /// or `ulimit -v`.
     fn slurm_job(&self) -> Option<Available> {
         let number = |name| parsed(&(self.variable)(name)?);
         let by_cpu = || Some(number("SLURM_MEM_PER_CPU")? * number("SLURM_CPUS_ON_NODE")?);

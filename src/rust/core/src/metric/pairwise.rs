@@ -5,14 +5,14 @@ use pulp::Scalar;
 
 use super::form::{one_minus, NA};
 
-/// A row, and the indices of its coordinates by increasing value, missing ones last.
+/// A row, and the indices of its coordinates by increasing value, missing coordinates last.
 #[derive(Debug, Clone, Copy)]
 pub struct Ordered<'a> {
     pub row: &'a [f64],
     pub order: &'a [u32],
 }
 
-/// Writes the indices of a row's coordinates by increasing value, missing ones last.
+/// Writes the indices of a row's coordinates by increasing value, missing coordinates last.
 pub fn order(row: &[f64], order: &mut [u32]) {
     (0..).zip(order.iter_mut()).for_each(|(k, at)| *at = k);
     let value = |k: u32| row[k as usize];

@@ -84,7 +84,8 @@ impl Points {
 
     /// The points in `rows`, in this order; their distances have the same bits as before. Requires
     /// points without missing values. Works on the threads of the calling pool, which must not be
-    /// the global one: a fork of an R process has no threads of it, and would wait for ever.
+    /// rayon's global pool: a forked R process has none of the global pool's threads, and would
+    /// wait for ever.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
@@ -131,7 +132,8 @@ impl Points {
     }
 
     /// Whether values are missing (NaN), or infinite where that matters, or whether there are too
-    /// few columns for a distance. If so, every distance counts its coordinates.
+    /// few columns for a distance. If so, the distance of a pair counts the coordinates that both
+    /// have.
     pub fn has_missing(&self) -> bool {
         self.missing
     }

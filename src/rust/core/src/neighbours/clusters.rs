@@ -56,7 +56,8 @@ struct Union {
 }
 
 impl Clusters {
-    /// One cluster for each point; `sizes` are the numbers of observations that are equal to it.
+    /// One cluster for each point; `sizes` has, by point, the number of observations that are equal
+    /// to it.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
@@ -74,7 +75,7 @@ impl Clusters {
         self.linkage
     }
 
-    /// Number of slots, empty ones included.
+    /// Number of slots, including empty slots.
     pub fn slots(&self) -> usize {
         self.sizes.len()
     }
@@ -141,8 +142,8 @@ impl Clusters {
         }
     }
 
-    /// Merges pairs of clusters, each to one in the lower slot, and empties the higher ones. No
-    /// slot may be in two pairs. Works on the threads of the calling rayon pool.
+    /// Merges pairs of clusters, each into the lower slot, and empties the higher slots. No slot
+    /// may be in two pairs. Works on the threads of the calling rayon pool.
     pub fn merge(&mut self, pairs: &[(u32, u32)]) {
         for pairs in pairs.chunks(UNIONS_AT_A_TIME) {
             let union = |&(lower, higher): &(u32, u32)| self.union(lower as usize, higher as usize);

@@ -80,9 +80,9 @@ pub fn rows_without_distance(points: &Points, arg: &str) -> Result<Vec<usize>> {
     })
 }
 
-/// Checks that [`rows_without_distance`] are harmless: there must be none for a correlation or the
-/// cosine, and at most one row of zeros for the Canberra metric. `rows` are the arguments' names
-/// with their rows.
+/// Checks that [`rows_without_distance`] are harmless: a correlation or the cosine allows none, and
+/// the Canberra metric at most one row of zeros. `rows` has the names of the arguments with their
+/// rows, from 0.
 ///
 /// # Errors
 /// `Error::Input`, with the row numbers, if there are more.

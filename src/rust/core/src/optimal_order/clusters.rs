@@ -9,7 +9,8 @@ use crate::memory;
 /// The start of memory errors: what needs the memory.
 pub const NEEDS: &str = "ordering the leaves needs";
 
-/// A cluster: the places of its leaves, and the first place of its second half; a leaf has none.
+/// A cluster: the places of its leaves, and the first place of its second half; a single leaf has
+/// no halves.
 #[derive(Debug, Clone, Copy)]
 pub struct Cluster {
     id: i32,
@@ -28,8 +29,9 @@ impl Cluster {
         self.start..self.end
     }
 
-    /// The leaves that can be at one end while others are at the opposite end, with these others:
-    /// the first half with the second, and the second with the first. A leaf is at both ends.
+    /// For each half of the cluster: the leaves that can be at one end of the cluster, and the
+    /// leaves that can then be at the other end, which are the other half. A single leaf is at both
+    /// ends.
     pub fn ends(self) -> Vec<(Range<usize>, Range<usize>)> {
         if self.len() == 1 {
             return vec![(self.places(), self.places())];
@@ -53,15 +55,15 @@ pub struct Clusters {
     /// By place, the leaf (from 1).
     order: Vec<i32>,
     merge: Vec<[i32; 2]>,
-    /// By merge.
+    /// By merge: its cluster.
     merged: Vec<Cluster>,
     /// By leaf, its place.
     places: Vec<u32>,
 }
 
 impl Clusters {
-    /// The clusters of a tree with the rows `merge` of R's `hclust`. Places are those of the order
-    /// depth first, the first column first.
+    /// The clusters of a tree with the rows `merge` of R's `hclust`. Places are those of
+    /// [`leaf_order`].
     ///
     /// # Errors
     /// `Error::Memory`.

@@ -1,15 +1,14 @@
-//! The product of two matrices with the least sum in place of the sum of products.
+//! The (min, +) product of two matrices: the least sum in place of the sum of products.
 
 use pulp::{Simd, WithSimd};
 
 use crate::simd::dispatch;
 
-/// Number of columns that are computed together: with 32 rows, they take 32 kB and stay in a near
-/// cache. Only the time depends on it.
+/// Number of columns that are computed together: with 32 rows, they take 32 kB and stay in a core's
+/// private cache. Only the time depends on it.
 const TILE: usize = 128;
 
-/// Number of values of k for which a value of the product is loaded and stored once. Only the time
-/// depends on it.
+/// Number of values of k per load and store of a value of the product. Only the time depends on it.
 const TOGETHER: usize = 4;
 
 /// Rows of a matrix, from some row and column on.
@@ -39,8 +38,9 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Lowers each value of `out` to the least `left`(i, k) + `right`(k, j) over the `inner` values of
-/// k. `out` has `rows` rows of `out_width` values each, of which the first `columns` are used.
+/// A product: lowers each value of `out` to the least `left`(i, k) + `right`(k, j) over the `inner`
+/// values of k. `out` has `rows` rows of `out_width` values each, of which the first `columns` are
+/// used.
 pub struct MinPlus<'a> {
     pub left: Rows<'a>,
     pub inner: usize,

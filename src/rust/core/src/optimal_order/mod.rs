@@ -32,8 +32,8 @@ use min_plus::{MinPlus, Rows};
 /// Only the time depends on it.
 const ROWS: usize = 32;
 
-/// Number of leaves whose distances are copied together: their distances to one leaf are in the
-/// same line of the cache. Only the time depends on it.
+/// Number of leaves whose distances are copied together: their distances to one leaf share a cache
+/// line. Only the time depends on it.
 const LEAVES: usize = 8;
 
 /// Smallest number of additions for a cluster whose rows are divided among threads. Fewer additions
@@ -49,10 +49,10 @@ pub fn bytes(n: usize) -> f64 {
 /// neighbours, among all orders in which no branches cross.
 ///
 /// `merge` has the rows of an R `hclust` of n leaves, and `distances` the distances of all pairs of
-/// leaves as R's `dist`, all finite. Ties are decided by the order depth first, the first column of
-/// `merge` first: the first merge side of the last merge stays on the left; at each merge, from the
-/// last one, the ends of its cluster and then the leaves in its middle that come first in that
-/// order are chosen.
+/// leaves as R's `dist`, all finite. The first side of the last merge is on the left. Ties are
+/// broken by the order depth first, the first column of `merge` first: of the pairs of leaves with
+/// the least sum at the ends of the tree, and then, from the last merge on, in the middle of each
+/// cluster, the pair that comes first in that order is chosen.
 ///
 /// Takes O(n³) time at most, on the threads of the calling pool, and [`bytes`] of memory.
 ///
@@ -212,7 +212,7 @@ impl Sums<'_> {
     }
 
     /// The leaves in the middle of the best order of a cluster, one of each half, given the leaf at
-    /// the outer end of each half. The sums are those of [`Self::unite`].
+    /// the outer end of each half. Adds as [`Self::unite`] does.
     fn middle(&self, left: Cluster, right: Cluster, i: usize, j: usize) -> (usize, usize) {
         let (of_left, of_right) = (left.opposite(i), right.opposite(j));
         let pairs = of_left.flat_map(|k| of_right.clone().map(move |l| (k, l)));

@@ -12,8 +12,9 @@ pub struct Columns<'a> {
     values: &'a [f64],
     rows: usize,
     used: &'a [usize],
-    /// The distance, in values, to the next row and to the next column.
+    /// The distance to the next row, in values.
     row_step: usize,
+    /// The distance to the next column, in values.
     column_step: usize,
 }
 
@@ -54,6 +55,7 @@ impl<'a> Columns<'a> {
         })
     }
 
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

@@ -31,9 +31,9 @@ pub struct Condensed {
 
 impl Condensed {
     /// Makes the condensed tree of an R `hclust` of n leaves, given its rows `merge` and the
-    /// `members` of its leaves. By cluster: `node` is the node at its top, a leaf 1 … n, or n + j
-    /// for merge j; `split` is the number s of the split that divides it into the clusters numbered
-    /// 2s and 2s + 1 from 1, or 0 for none.
+    /// `members` of its leaves. `node` and `split` describe each cluster. Its `node` is the node at
+    /// its top: a leaf 1 … n, or n + j for merge j. Its `split` is the number s of the split that
+    /// divides it into the clusters 2s and 2s + 1, all numbered from 1; 0 if no split divides it.
     ///
     /// `leaf` is the leaf, from 1, of each observation; `None` if the observations are the leaves.
     /// `compare` orders observations by their values, so that the result hardly depends on the
@@ -56,9 +56,11 @@ impl Condensed {
             return Err(misfit());
         }
         let of_leaf = OfLeaf::new(leaf, n)?;
-        // By node: members, observations, and its first observation.
+        // By node: number of members.
         let mut all_members = memory::copied(NEEDS, members)?;
+        // By node: number of observations.
         let mut count: Vec<u32> = memory::collected(NEEDS, (0..n).map(|i| of_leaf.count(i)))?;
+        // By node: its first observation.
         let mut first = of_leaf.first()?;
         memory::reserve(&mut all_members, NEEDS, n)?;
         memory::reserve(&mut count, NEEDS, n)?;

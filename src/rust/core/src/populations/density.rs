@@ -5,8 +5,8 @@ use super::moments::dot;
 /// Number of points of the grid.
 const POINTS: usize = 512;
 
-/// Radius of the kernel, in standard deviations; beyond it the kernel counts as 0. Its tails there
-/// are 4e-6 of the whole.
+/// Radius of the kernel, in standard deviations. Beyond it, the kernel counts as 0; the area there
+/// is 7e-6 of the whole.
 const REACH: f64 = 4.5;
 
 /// Weighted numbers in increasing order; each stands for a number of members, its weight.
@@ -20,6 +20,7 @@ pub struct Sorted {
 }
 
 impl Sorted {
+    /// Numbers in any order, with a weight each.
     pub fn new(values: Vec<f64>, weights: &[f64]) -> Self {
         let mut order: Vec<u32> = (0..values.len() as u32).collect();
         order.sort_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
@@ -63,6 +64,7 @@ impl Sorted {
         low + (share - before) / (after - before) * (high - low)
     }
 
+    /// The median, by [`Sorted::quantile`].
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }

@@ -5,7 +5,7 @@
 //! [`assign()`] computes distances, densities and classes of new observations.
 //!
 //! Results have the same bits on every processor and for every number of threads: every sum runs in
-//! one fixed order, with fused multiply-add, and exp and ln are computed here, not by the system.
+//! one fixed order, with fused multiply-add, and exp and ln are own code instead of the system's.
 //!
 //! There is no version for GPUs. Per observation, the classes need 8·p bytes of data and about p²/2
 //! multiply-adds per component, so that the transfer to a device alone takes as long as the whole
@@ -187,8 +187,9 @@ fn whitening(covariance: &[f64], p: usize, out: &mut [f64]) -> Result<bool> {
 
 /// A power of two within a factor of two of 1/√`value`; 1 for 0.
 fn inverse_root(value: f64) -> f64 {
-    /// Number of bits of the fraction; `ONE` is the exponent of 1.
+    /// Number of bits of the fraction of a double.
     const FRACTION: u32 = 52;
+    /// The biased exponent of 1.
     const ONE: i64 = 1023;
 
     if value.is_nan() || value <= 0.0 {

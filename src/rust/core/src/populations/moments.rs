@@ -79,7 +79,9 @@ impl Centred {
 
 /// The Cholesky factor of a covariance: L·D·Lᵀ.
 pub struct Factor {
+    /// L, a packed lower triangle with ones on its diagonal.
     lower: Vec<f64>,
+    /// The diagonal of D.
     pub pivots: Vec<f64>,
 }
 

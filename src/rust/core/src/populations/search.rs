@@ -11,19 +11,22 @@ use super::valley::{Group, Valley, ENOUGH_POINTS};
 use crate::error::Result;
 use crate::monitor::Monitor;
 
-/// Two groups are apart if the balanced depth is below `CLEAR` and the weighted depth below
-/// `NOT_A_TAIL`: with the same weight for both sides, the thin tail of a skewed population looks
-/// like a population of its own. They are also apart if the depths are below `SMALL_SIDE` and
-/// `FAR_AWAY`: a side of 20 points has a wide kernel, which fills a valley.
+/// Balanced depth of a valley below which two groups are apart, if the weighted depth is below
+/// `NOT_A_TAIL`, too. F was within 0.005 of its best from 0.3 to 0.35. Above 0.4, single
+/// populations were divided; below 0.25, some populations were missed.
 ///
-/// These constants were chosen with a first version in R, on the cells of
-/// `inst/benchmarks/populations.R`; no script in this repository varies them. With that version, F
-/// was within 0.005 of its best for CLEAR from 0.3 to 0.35. Above 0.4 single populations were
-/// divided, and below 0.25 some populations were missed. Without NOT_A_TAIL, skewed clouds were
-/// divided. Without SMALL_SIDE, 20 cells among 20,000 were mostly missed.
+/// This constant and the next three were chosen with a first version in R, on the cells of
+/// `inst/benchmarks/populations.R`; no script in this repository varies them.
 const CLEAR: f64 = 0.3;
+/// Weighted depth that goes with `CLEAR`: with the same weight for both sides, the thin tail of a
+/// skewed population looks like a population of its own. Without this limit, skewed clouds were
+/// divided.
 const NOT_A_TAIL: f64 = 0.7;
+/// Balanced depth below which two groups are apart, if the weighted depth is below `FAR_AWAY`, too:
+/// a side of 20 points has a wide kernel, which fills a valley. Without this limit, 20 cells among
+/// 20,000 were mostly missed.
 const SMALL_SIDE: f64 = 0.5;
+/// Weighted depth that goes with `SMALL_SIDE`.
 const FAR_AWAY: f64 = 0.1;
 
 /// The finer level stops at the first split from the top with at least this depth of the valley,
@@ -211,7 +214,7 @@ impl<'a> PopulationSearch<'a> {
     ///
     /// Works from the leaves of the condensed tree to its root. At each split, the groups of one
     /// side are compared with the groups of the other. While any two groups are not apart, the two
-    /// most similar ones are joined.
+    /// most similar groups are joined.
     fn apart(&self) -> Result<Vec<Vec<usize>>> {
         let clusters = self.tree.len();
         self.monitor.expect(clusters as u64);

@@ -19,16 +19,19 @@ use crate::mahalanobis::packed::packed_len;
 /// Largest number of points of a side; the depth of a valley hardly changes with more.
 pub const ENOUGH_POINTS: usize = 2000;
 
-/// The least number of points of a side, before and after the exchange; at least one for every
-/// `COLUMNS_PER_POINT` columns. With fewer points, the line follows their noise: the row `small` of
-/// `inst/benchmarks/populations.R --clouds` (300 points in 20 columns) lost tails of 5 or 6 points.
+/// Smallest number of points of a side before the reassignment. With fewer points, the line follows
+/// their noise.
 const LEAST_POINTS: usize = 4;
+/// Smallest number of points of a side after the reassignment.
 const LEAST_LEFT: usize = 5;
+/// Largest number of columns per point of a side. With fewer points, the line follows their noise:
+/// the row `small` of `inst/benchmarks/populations.R --clouds` (300 points in 20 columns) lost
+/// tails of 5 or 6 points.
 const COLUMNS_PER_POINT: usize = 2;
 
 /// Weight, in points per column, of the pooled covariance in the covariance of each side. With it,
-/// sides with fewer points than columns have an inverse, and the reassignment does not follow their
-/// noise.
+/// the covariance of a side with fewer points than columns has an inverse, and the reassignment
+/// does not follow the noise of these points.
 const SHARED_POINTS: f64 = 0.1;
 
 /// Smallest width of the kernel, as a share of the range: two points that are nearer count as one.
@@ -66,6 +69,7 @@ pub struct Valley {
 }
 
 impl Valley {
+    /// No valley.
     pub const NONE: Self = Self {
         balanced: 1.0,
         weighted: 1.0,
@@ -265,9 +269,10 @@ fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec
 /// The projections of the points of a and of b on Fisher's line, each on the line of all other
 /// points, measured from the midpoint of the two means.
 pub(super) fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
-    /// Regularisation, for columns that are constant within both sides: added shares of the pooled
-    /// covariance, and of the unit of the columns.
+    /// Regularisation, for columns that are constant within both sides: added to the pooled
+    /// covariance, as a share of it.
     const RIDGE: f64 = 1e-6;
+    /// Regularisation, added to variances, as a share of the unit of the columns.
     const RIDGE_OF_UNIT: f64 = 1e-10;
 
     let p = a.width();

@@ -45,7 +45,7 @@ pub fn for_all<S: Strategy>(count: u32, cases: S, test: impl Fn(S::Value)) {
 
 /// A case that can be shrunk.
 pub trait Shrink: Clone + fmt::Debug + 'static {
-    /// Simpler cases, much simpler ones first. Repeatedly replacing a case by a simpler one must
+    /// Simpler cases, much simpler cases first. Repeatedly replacing a case by a simpler one must
     /// come to an end.
     fn simpler(&self) -> Simpler<Self>;
 }

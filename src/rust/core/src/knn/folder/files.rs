@@ -105,8 +105,8 @@ impl Drop for Unfinished {
     }
 }
 
-/// Number of times that a file is written anew because it vanished before it got its name: another
-/// process took it for what a killed process had left.
+/// Largest number of attempts to write a file that vanishes before it gets its name: another
+/// process may delete it as the leftover of a killed process.
 const ATTEMPTS: usize = 5;
 
 /// Writes a file as a whole or not at all, by a rename; returns its checksum. The file is on the
@@ -140,8 +140,8 @@ pub fn write_whole(
     }
 }
 
-/// As [`write_whole`], unless there is such a file already, which then stays. Of several processes
-/// that call this at the same time, on several machines too, one writes the file.
+/// As [`write_whole`], unless the file exists already, which then stays. Of several processes that
+/// call this function at the same time, on several machines too, one writes the file.
 ///
 /// # Errors
 /// As [`write_whole`].
@@ -187,7 +187,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Windows can neither open a folder in this way, nor write its names by a call.
+/// Does nothing: Windows can neither open a folder in this way, nor write its names by a call.
 #[cfg(not(unix))]
 fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())

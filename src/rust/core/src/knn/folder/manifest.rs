@@ -23,9 +23,11 @@ const VERSION: u64 = 2;
 /// The number of the first row, in arrays and in the names of files.
 const FIRST_ROW: u32 = 1;
 
-/// The text between the summed bytes and the checksum, and the text after the checksum.
+/// The text between the bytes that the checksum covers and the checksum.
 const BEFORE_SUM: &str = ",\n  \"sha256\": \"";
+/// The text after the checksum.
 const AFTER_SUM: &str = "\"\n}\n";
+/// Number of hexadecimal digits of the checksum.
 const SUM_DIGITS: usize = 64;
 /// The end of the JSON without its checksum.
 const END: &str = "\n}";
@@ -175,7 +177,7 @@ impl Manifest {
     }
 }
 
-/// The summed bytes, and the checksum.
+/// The bytes that the checksum covers, and the checksum.
 fn split_sum(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = bytes.strip_suffix(AFTER_SUM.as_bytes())?;
     let (rest, sum) = rest.split_at(rest.len().checked_sub(SUM_DIGITS)?);

@@ -20,8 +20,8 @@ use crate::monitor::Monitor;
 /// interrupt is answered late.
 const CHUNK: usize = 1 << 20;
 
-/// Writes the manifest of a new folder, unless the folder has a manifest: of processes that begin
-/// it at the same time, one does.
+/// Writes the manifest of a new folder, unless the folder has a manifest. If several processes
+/// begin a folder at the same time, one of them writes its manifest.
 ///
 /// # Errors
 /// `Error::Input` if it cannot be written.
@@ -123,7 +123,7 @@ impl Folder {
         Ok(missing)
     }
 
-    /// Those of some blocks, numbered from 0, that are missing or damaged. Reads all their files.
+    /// Which of `blocks`, numbered from 0, are missing or damaged. Reads all files of these blocks.
     ///
     /// # Errors
     /// `Error::Interrupt`, `Error::Memory`.
@@ -247,7 +247,7 @@ impl Folder {
         Ok(decoded)
     }
 
-    /// Compares a block with its checksums; `content` receives the two files.
+    /// Compares a block with its checksums; `content` receives the bytes of its two files.
     fn sums_of_content(
         &self,
         block: usize,
@@ -279,7 +279,7 @@ impl Folder {
         )))
     }
 
-    /// The checksum of a file of this size; `content` receives the file.
+    /// The checksum of a file of this size; `content` receives the bytes of the file.
     fn sum_of(
         &self,
         name: &str,

@@ -40,7 +40,8 @@ struct RowBlock<'m, T> {
     columns: &'m mut KeptColumns,
 }
 
-/// Fills in the `contracted` matrix. The workers' visitors visit its rows.
+/// Fills in the `contracted` matrix. Passes each new row to the visitor of the worker that computed
+/// it.
 ///
 /// The first pass reads all rows: it writes the new rows of clusters that did not merge, and keeps
 /// the columns that the unions need. The second pass computes the rows of the unions.
@@ -107,7 +108,8 @@ fn wanted_columns(plan: &ContractionPlan, before: usize) -> Vec<KeptColumns> {
     columns
 }
 
-/// The new rows of a block, and its columns.
+/// First pass for one block: writes the new rows of its clusters that do not merge, and keeps the
+/// columns that unions need.
 fn contract_block<T: Stored>(
     rows: &MatrixRows<T>,
     plan: &ContractionPlan,
@@ -141,7 +143,7 @@ fn contract_block<T: Stored>(
     }
 }
 
-/// The new row of a union.
+/// Second pass for one union: writes its new row.
 fn contract_cluster<T: Stored>(
     rows: &MatrixRows<T>,
     plan: &ContractionPlan,

@@ -67,8 +67,8 @@ impl<'a> ContractionPlan<'a> {
         }
     }
 
-    /// Updates `row`, the dissimilarities by slot of a cluster of size `size` with lowest slot
-    /// `lowest`, by the steps in `range` that concern higher slots.
+    /// Applies those steps in `range` that merge clusters with higher slots to `row`. The row has
+    /// the dissimilarities, by slot, of a cluster of size `size` with lowest slot `lowest`.
     pub fn merge_columns(&self, row: &mut [f64], range: Range<usize>, lowest: u32, size: f64) {
         let recurrence = self.contraction.recurrence;
         for step in &self.steps[range] {
@@ -84,8 +84,9 @@ impl<'a> ContractionPlan<'a> {
         }
     }
 
-    /// Merges the parts of the new cluster `new`, and in their rows the other clusters, all in the
-    /// order of the steps. The first part's row becomes the row of the new cluster.
+    /// Merges the parts of the new cluster `new` and, within their rows, the columns of the other
+    /// clusters, all in the order of the steps. The first part's row becomes the row of the new
+    /// cluster.
     pub fn merge_parts(&self, parts: &mut [ClusterPart], new: usize) {
         let lowest = self.lowest[new];
         let recurrence = self.contraction.recurrence;

@@ -35,10 +35,10 @@ pub struct NearestSoFar {
     wanted: Vec<u32>,
 }
 
-/// The nearest clusters of one cluster, and some further ones.
+/// The candidates for the nearest clusters of one cluster, fewer than twice the wanted number.
 struct NearestOfOne {
     neighbours: Vec<Neighbour>,
-    /// Neighbours after this are not among the nearest.
+    /// Neighbours that come after this one are not among the nearest.
     limit: Neighbour,
 }
 
@@ -81,7 +81,8 @@ impl NearestOfOne {
 }
 
 impl NearestSoFar {
-    /// An empty search for the nearest clusters of the `wanted` ones of `clusters` clusters.
+    /// A search, without results yet, for the nearest clusters of the `wanted` slots among
+    /// `clusters` clusters.
     pub fn new(clusters: usize, wanted: &[u32]) -> Self {
         Self {
             each: NearestClusters::of_each(clusters),
@@ -177,7 +178,8 @@ impl RowVisitor<'_> {
         }
     }
 
-    /// An upper bound on the smallest values of a row, as many as there are wanted neighbours.
+    /// An upper bound on the `each` smallest values of a row, where `each` is the wanted number of
+    /// neighbours.
     fn bound(&mut self, row: &[f64]) -> f64 {
         let each = self.nearest.each;
         self.minima.fill(f64::INFINITY);

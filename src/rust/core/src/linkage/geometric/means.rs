@@ -14,8 +14,8 @@ use crate::monitor::Monitor;
 use crate::neighbours::{Except, MeanLinkage, NeighbourDevice, NeighbourRequest, Space};
 use crate::observations::Observations;
 
-/// Number of queries of the first search that are answered at a time, or a quarter of all: their
-/// answers take memory.
+/// Smallest number of queries per batch of the first search. If a quarter of all queries is more, a
+/// batch has a quarter. Larger batches take more memory for their answers.
 const FEWEST_QUERIES: usize = 1 << 12;
 
 /// Ward's linkage of the rows of `x`: the tree and the heights of R's `hclust(dist(x), "ward.D2")`,
@@ -87,7 +87,8 @@ fn check_memory(what: &str, n: usize, p: usize) -> Result<()> {
     memory::check_working(what, n, 550 + 28 * p)
 }
 
-/// The tree of points whose rows are centred, for Ward's linkage, or of unit length.
+/// The tree of points. Their rows are centred for Ward's linkage, and of unit length for the
+/// others.
 fn by_means(
     points: Points,
     linkage: MeanLinkage,
@@ -124,16 +125,18 @@ fn by_means(
     })
 }
 
-/// Equal points.
+/// The distinct points, and the merges of equal points.
 struct Equal {
-    /// By distinct point: the first of the equal points, and their number.
+    /// By distinct point: the first of the points equal to it.
     first: Vec<u32>,
+    /// By distinct point: the number of points equal to it.
     sizes: Vec<f64>,
     /// The merges of equal points, with room for all merges.
     merges: Vec<Merge>,
 }
 
-/// The distinct points: equal ones would form cycles of nearest neighbours.
+/// The distinct points, and the merges of equal points. Equal points would form cycles of nearest
+/// neighbours.
 fn without_duplicates(points: Points, monitor: &Monitor) -> Result<(Points, Equal)> {
     const WHAT: &str = "the clusters of a linkage need";
 
@@ -164,8 +167,8 @@ fn without_duplicates(points: Points, monitor: &Monitor) -> Result<(Points, Equa
     Ok((points, equal))
 }
 
-/// The points near each point, by the metric: but for rounding, no distance of the linkage is
-/// smaller.
+/// The nearest other points of each point, by the metric. Apart from rounding, no distance of the
+/// linkage is below the metric's.
 fn near_points(
     points: &Points,
     linkage: MeanLinkage,

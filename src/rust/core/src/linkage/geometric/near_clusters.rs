@@ -6,17 +6,20 @@ use crate::neighbours::MeanLinkage;
 /// from ties, the tree does not depend on it.
 pub const WANTED: usize = 12;
 
-/// Number of near clusters that a cluster keeps, of those of its parts. Apart from ties, the tree
-/// does not depend on it.
+/// Largest number of near clusters that a cluster keeps. A union chooses them among the near
+/// clusters of its parts. Apart from ties, the tree does not depend on it.
 const KEPT: usize = 16;
 
 /// The clusters near a cluster, with a lower bound on the distances of all others.
 #[derive(Debug, Clone, Copy)]
 pub struct NearClusters {
-    /// Slots of near clusters, and their distances, in this round: the first `count`.
+    /// Slots of the near clusters in round `round`, nearest first; `count` entries are used.
     slots: [u32; KEPT],
+    /// Distances of the near clusters in round `round`; `count` entries are used.
     distances: [f64; KEPT],
+    /// Number of near clusters.
     count: u32,
+    /// The round in which the distances were computed.
     round: u32,
     /// A lower bound on the distance of every cluster that contains none of the clusters found.
     pub lower_bound: f64,
@@ -66,15 +69,15 @@ impl NearClusters {
         self.distances.iter().copied().zip(slots)
     }
 
-    /// The round in which the clusters were found.
+    /// The round in which the distances were computed.
     pub fn round(&self) -> u32 {
         self.round
     }
 }
 
-/// A lower bound on the distances of the union of two clusters of these sizes from other clusters,
-/// given bounds f on the distances of its parts x and y, neither of which is below their distance
-/// `height`.
+/// A lower bound on the distances from the union of two clusters to other clusters. `sizes` are the
+/// sizes of its parts x and y, `bounds` are lower bounds f on the distances from x and y to other
+/// clusters, and `height` is the distance of x and y, which is above neither bound.
 ///
 /// For Ward's linkage, by the Lance–Williams formula,
 ///

@@ -26,13 +26,13 @@ use crate::neighbours::{Except, MeanLinkage, NeighbourRequest, Neighbours};
 /// Number of clusters per task of a thread. Only the time depends on it.
 const CLUSTERS_PER_TASK: usize = 64;
 
-/// Number of clusters that are looked at together. Only memory and time depend on it.
+/// Number of clusters whose near clusters are examined together. Only memory and time depend on it.
 const CLUSTERS_AT_A_TIME: usize = 1 << 14;
 
-/// Number of searches for each merge of a round from which on clusters are searched only when they
-/// are needed. So many are searched if distances tie: the tied clusters have one nearest cluster,
-/// and each of its merges would search for all of them. Apart from ties, the tree does not depend
-/// on it.
+/// Largest number of searches per merge of a round. If a round needs more searches, a cluster is
+/// searched only when its nearest cluster is needed. Rounds need more if distances tie: all tied
+/// clusters share one nearest cluster, and each merge of it would repeat the searches of them all.
+/// Apart from ties, the tree does not depend on it.
 const SEARCHES_PER_MERGE: usize = 32;
 
 /// No slot.
@@ -68,7 +68,7 @@ struct Changed {
     part: u32,
 }
 
-/// What is known of a changed cluster after a look at its near clusters.
+/// A changed cluster after its near clusters were examined.
 struct Settled {
     slot: u32,
     near: NearClusters,
@@ -146,7 +146,7 @@ impl<'a> ReciprocalMerges<'a> {
         Ok(self.merges)
     }
 
-    /// All clusters, as if nothing were known of them.
+    /// All remaining clusters, as changed clusters.
     fn remaining(&self) -> Result<Vec<Changed>> {
         let mut remaining = memory::room(CLUSTERS, self.clusters())?;
         let slots = (0..).zip(&self.sizes).filter(|(_, &size)| size > 0.0);
@@ -239,9 +239,9 @@ impl<'a> ReciprocalMerges<'a> {
         Ok(())
     }
 
-    /// Searches for one cluster whose nearest is not known, then for its nearest, and so on, until
-    /// that one's nearest is known. Returns the clusters that were searched for, none if all
-    /// nearest clusters are known.
+    /// Searches for the nearest cluster of a cluster that lacks one, then for the nearest cluster
+    /// of the cluster found, and so on, until the nearest cluster of the last one is known. Returns
+    /// the clusters that were searched for; none if all nearest clusters are known.
     fn search_unknown(&mut self) -> Result<Vec<Changed>> {
         let mut searched = Vec::new();
         let mut next = self.nearest.first_unknown();
@@ -255,7 +255,8 @@ impl<'a> ReciprocalMerges<'a> {
         Ok(searched)
     }
 
-    /// A look at the near clusters of a changed cluster.
+    /// Examines the near clusters of a changed cluster: computes unknown distances, and finds the
+    /// nearest cluster if it is certainly nearer than all other clusters.
     fn settled(&self, changed: Changed) -> Settled {
         let Changed { slot, part } = changed;
         let near = &self.near[slot as usize];
@@ -347,8 +348,8 @@ impl<'a> ReciprocalMerges<'a> {
     }
 }
 
-/// Writes what is known of settled clusters, sorted by slot, to their places; `first` is the slot
-/// of the first place. Works on the threads of the calling rayon pool.
+/// Writes the near clusters of settled clusters, which are sorted by slot, to `near`. Its first
+/// entry is that of the slot `first`. Works on the threads of the calling rayon pool.
 fn write(near: &mut [NearClusters], first: usize, settled: &[Settled]) {
     if settled.len() <= CLUSTERS_PER_TASK {
         for settled in settled {
@@ -370,9 +371,10 @@ fn diagonal(points: &Points) -> f64 {
     spans.map(|span| span * span).sum::<f64>().sqrt()
 }
 
-/// The nearest cluster of each cluster, by slot. A slot follows its nearest, and no other.
+/// The nearest cluster of each cluster, by slot. A slot is a follower of the slot of its nearest
+/// cluster.
 struct Nearest {
-    /// The nearest cluster and its distance, by slot; [`NONE`] if it is not known.
+    /// By slot: the distance of the nearest cluster and its slot; [`NONE`] if it is not known.
     of: Vec<(f64, u32)>,
     /// The slots of clusters that [`Nearest::forget`] was called for.
     unknown: BTreeSet<u32>,
@@ -383,7 +385,7 @@ struct Nearest {
 }
 
 impl Nearest {
-    /// Nothing is known of `n` slots.
+    /// `n` slots whose nearest clusters are not known.
     fn new(n: usize) -> Result<Self> {
         Ok(Self {
             of: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
@@ -398,7 +400,7 @@ impl Nearest {
         self.of[slot as usize]
     }
 
-    /// Records the nearest of a slot that follows no other.
+    /// Records the nearest cluster of a slot that is no follower, and makes the slot its follower.
     fn set(&mut self, slot: u32, nearest: (f64, u32)) {
         self.of[slot as usize] = nearest;
         self.unknown.remove(&slot);
@@ -406,7 +408,7 @@ impl Nearest {
         self.next_follower[slot as usize] = std::mem::replace(first, slot);
     }
 
-    /// Marks the nearest of a slot that follows no other as not known.
+    /// Marks the nearest cluster of a slot that is no follower as not known.
     fn forget(&mut self, slot: u32) {
         self.of[slot as usize] = (f64::NAN, NONE);
         self.unknown.insert(slot);

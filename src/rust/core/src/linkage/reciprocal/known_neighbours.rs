@@ -9,7 +9,7 @@ pub const NONE: u32 = u32::MAX;
 /// A third of the candidates of a pass. Only the time depends on it.
 const FEWEST: usize = NEAREST / 3;
 
-/// A lower bound above all neighbours: there are no clusters besides the candidates.
+/// A lower bound that comes after all neighbours: no cluster is outside the candidates.
 const UNBOUNDED: Neighbour = Neighbour {
     dissimilarity: f64::INFINITY,
     slot: NONE,
@@ -29,7 +29,7 @@ pub struct KnownNeighbours {
     pub node: u32,
     /// The neighbours, nearest first. Some may have been merged since.
     pub known: Vec<KnownNeighbour>,
-    /// A lower bound on all other clusters.
+    /// A lower bound on the dissimilarities to all other clusters.
     pub lower_bound: Neighbour,
 }
 

@@ -8,8 +8,9 @@ pub struct UnionNode {
     /// The two nodes that were merged.
     pub parts: [u32; 2],
     pub pair: MergedPair,
-    /// Number of slots in the cluster; `lowest` is the lowest of them.
+    /// Number of slots in the cluster.
     slots: u32,
+    /// The lowest of these slots.
     pub lowest: u32,
 }
 
@@ -19,6 +20,7 @@ pub struct UnionNode {
 pub struct Nodes {
     /// By slot: the size of its first node.
     pub sizes: Vec<f64>,
+    /// The unions, in the order of the merges.
     pub unions: Vec<UnionNode>,
 }
 

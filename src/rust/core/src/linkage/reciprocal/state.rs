@@ -302,7 +302,8 @@ impl ReciprocalMerges {
     /// The lower bound of a union whose parts have these lower bounds.
     fn lower_bound(&self, node: u32, first: Neighbour, second: Neighbour) -> Neighbour {
         if self.recurrence.linkage == Linkage::Complete {
-            // Of equal dissimilarities, only the ones in higher slots come after the bound.
+            // Of neighbours with equal dissimilarities, only those in higher slots come after the
+            // bound.
             return first.max(second);
         }
         let pair = &self.nodes.union(node).expect("has parts").pair;
@@ -418,7 +419,7 @@ impl ReciprocalMerges {
         Ok(())
     }
 
-    /// The candidates of a slot, with slots renumbered to the `active` ones.
+    /// The candidates of a slot, with each slot replaced by its index among the `active` slots.
     fn renumbered(&self, slot: u32, active: &[u32]) -> KnownNeighbours {
         // An empty slot gets the number of the next active slot below it, which keeps the order.
         let number = |slot: u32| match slot {

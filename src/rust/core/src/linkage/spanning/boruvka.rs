@@ -29,9 +29,9 @@ pub fn tree(
     weighted_tree(points, Weights::Distance, None, device, monitor)
 }
 
-/// The tree of [`tree`], or for `min_points` of 2 or more of [`reachability_tree`] with the core
-/// distances, given for each point the list of its nearest other points, which may have been found
-/// on other machines. Each list has the same number of points, at least 1 and at least
+/// As [`tree`] or, for `min_points` of 2 or more, as [`reachability_tree`] with the core distances,
+/// but with known neighbours: for each point, the list of its nearest other points, which may have
+/// been found on other machines. All lists have the same length, at least 1 and at least
 /// `min_points` − 1.
 ///
 /// # Errors
@@ -80,7 +80,7 @@ pub fn reachability_tree(
 ) -> Result<(Vec<Edge>, Vec<f64>)> {
     let (n, space) = (points.rows(), space_of(points));
     space.check()?;
-    // Its progress units are queries, too.
+    // The progress units of the core distances are queries, too.
     monitor.expect(n as u64);
     let cores = device.cpu().install(|| {
         let mut neighbours = device.references(space, monitor)?;
@@ -98,7 +98,7 @@ fn space_of(points: &Points) -> Space<'_> {
     }
 }
 
-/// The tree of points whose distances are numbers; `known` are the nearest points of each, if they
+/// The tree of points whose distances are numbers; `known` are the lists of nearest points, if they
 /// are known.
 fn weighted_tree(
     points: &Points,

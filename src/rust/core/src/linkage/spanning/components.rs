@@ -42,7 +42,8 @@ pub struct ConnectedComponents<'a> {
     /// By component: the least known edge out of it.
     least: Vec<Option<Edge>>,
     edges: Vec<Edge>,
-    /// Whether searches are progress: those of the first round, if nothing was known before.
+    /// Whether searches count as progress: only the first search of each point does, and only if no
+    /// lists of neighbours were known before.
     counts: bool,
 }
 
@@ -72,8 +73,8 @@ impl<'a> ConnectedComponents<'a> {
         })
     }
 
-    /// Takes what searches for the nearest other points of each point found, before the first
-    /// round; no list is empty.
+    /// Takes known lists of the nearest other points of each point, before the first round. No list
+    /// may be empty.
     pub fn know(&mut self, nearest: &NeighbourLists) {
         for (point, found) in (0..).zip(nearest.iter()) {
             let known = self.nearest_outside(point, found.len(), f64::INFINITY, found);
@@ -168,7 +169,7 @@ impl<'a> ConnectedComponents<'a> {
     }
 
     /// Searches until no component except `largest` can have an unknown edge that is less than its
-    /// known ones.
+    /// known edges.
     fn search(&mut self, largest: u32) -> Result<()> {
         loop {
             let needs_search =
@@ -197,8 +198,8 @@ impl<'a> ConnectedComponents<'a> {
         }
     }
 
-    /// Searches for this number of nearest points of other components, for those of some points
-    /// that are still open.
+    /// Searches for the `wanted` nearest points of other components, for each of `points` that is
+    /// still open when its batch begins.
     fn search_for(&mut self, points: &[u32], wanted: usize) -> Result<()> {
         let at_a_time = self
             .neighbours
@@ -234,8 +235,8 @@ impl<'a> ConnectedComponents<'a> {
         Ok(())
     }
 
-    /// What a search for this number of nearest points found: all that are not beyond the limit, if
-    /// they are fewer.
+    /// The state of a point after a search for the `wanted` nearest points of other components
+    /// within `limit`. If `found` has fewer points, it has all points within the limit.
     fn nearest_outside(
         &self,
         point: u32,

@@ -17,9 +17,9 @@
 //! same two points.
 //!
 //! For a tree by mutual reachability distances ([`core_distances`]), the search finds the nearest
-//! points by distance, which is a lower bound on the weight. If one of them has an edge that is
-//! less than any edge to the points beyond, it is the least; otherwise the search goes on for twice
-//! as many points.
+//! points by distance, which is a lower bound on the weight. If one of the points found has an edge
+//! that is less than any edge to a farther point, this edge is the least. Otherwise the search is
+//! repeated for twice as many points.
 
 mod boruvka;
 mod components;

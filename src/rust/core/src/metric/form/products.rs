@@ -23,7 +23,7 @@ impl<V: Copy> ProductSums<V> {
     }
 }
 
-/// The cosine: Σab / √(Σaa·Σbb); NaN where a row has no direction.
+/// The cosine: Σab / √(Σaa·Σbb); NaN if Σaa or Σbb is 0.
 #[inline(always)]
 pub fn cosine<S: Simd>(simd: S, sums: &ProductSums<S::f64s>) -> S::f64s {
     let lengths = simd.mul_f64s(simd.sqrt_f64s(sums.aa), simd.sqrt_f64s(sums.bb));

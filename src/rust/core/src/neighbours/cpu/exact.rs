@@ -143,7 +143,7 @@ impl SearchSpace<'_> {
 }
 
 impl ExactQuery {
-    /// Inserts those references that are near enough; references come in the order of their
+    /// Inserts the references that are near enough. References must come in the order of their
     /// indices.
     #[inline(always)]
     fn take(&mut self, distances: &[f64; LANES], references: &[u32; LANES], except: Except) {

@@ -13,7 +13,8 @@ pub const LANES: usize = 32;
 /// One value of each reference of a block: a coordinate or a scalar.
 pub type LaneRow = [f32; LANES];
 
-// The rows of a block after its coordinates: fields of `Scalars`.
+// Indices of the rows of a block after its coordinates, one for each field of `Scalars`, and the
+// number of these rows.
 pub const FACTOR: usize = 0;
 pub const ALLOWANCE: usize = 1;
 pub const ERROR: usize = 2;

@@ -42,6 +42,7 @@ impl SearchSpace<'_> {
         }
     }
 
+    /// Number of coordinates of a row.
     pub fn columns(&self) -> usize {
         match self {
             SearchSpace::Points(points, _) => points.columns(),

@@ -36,7 +36,8 @@ const SWEEP_PAIRS: usize = 1 << 32;
 /// the time depends on it.
 const PARALLEL_COORDINATES: usize = 1 << 18;
 
-/// Largest number of queries for which exact distances take less time than making a screen.
+/// Largest number of queries for which exact distances take less time than making a screen. Only
+/// the time depends on it.
 const QUERIES_WITHOUT_A_SCREEN: usize = 16;
 
 /// Number of pairs of coordinates per thread in a batch, which take a fraction of a second.
@@ -117,7 +118,7 @@ impl<'a> CpuNeighbours<'a> {
         self.space.row(index as usize)
     }
 
-    /// Forgets the screens, so that merges need not update them.
+    /// Drops the screens, so that merges need not update them.
     pub fn drop_screens(&mut self) {
         self.screens.clear();
     }

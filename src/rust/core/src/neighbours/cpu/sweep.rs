@@ -96,7 +96,7 @@ impl SweepQuery {
         }
     }
 
-    /// Keeps the nearest keys, and lowers the threshold to them.
+    /// Keeps the `capacity` smallest keys, and lowers the threshold to the first dropped key.
     #[inline(never)]
     fn prune(&mut self, frame: &RowFrame) {
         if self.keys.len() <= self.capacity {

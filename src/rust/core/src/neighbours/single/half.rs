@@ -5,7 +5,7 @@
 
 /// Factor of coordinates in half precision. Coordinates are below 2 and become at most 2¹⁵, so that
 /// none overflows and no relevant one is subnormal. kernels/products_launch.cuh has the square of
-/// it.
+/// this factor.
 const HALF_SCALE: f32 = (1 << 14) as f32;
 
 /// A coordinate below 2 in magnitude, rounded to half precision.
@@ -29,9 +29,9 @@ fn to_half(value: f32) -> u16 {
     /// The least normal half. Below it, halves are multiples of 2⁻²⁴, the spacing of singles from
     /// 1/2 to 1.
     const LEAST: f32 = 1.0 / (1 << 14) as f32;
-    /// The difference of the exponents' biases; `MORE` is the difference of the lengths of the
-    /// fractions, in bits.
+    /// Difference between the exponent biases of single and half precision.
     const BIAS: u32 = 127 - 15;
+    /// Number of bits by which the fraction of a single is longer.
     const MORE: u32 = 23 - 10;
 
     let magnitude = value.abs();

@@ -22,7 +22,7 @@ pub struct Scalars {
     /// For a cluster, at least 1/(2·size); 1/2 for points. A distance is the norm divided by the
     /// root of the sum of both factors.
     pub factor: f32,
-    /// H, slightly reduced, for norms from products.
+    /// H, half the squared length of the view, slightly reduced, for norms from products.
     pub half: f32,
     /// The increase of a threshold for this row.
     pub allowance: f32,

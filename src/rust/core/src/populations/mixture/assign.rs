@@ -31,8 +31,8 @@ pub enum Measure {
 /// The results to compute.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Wanted {
-    /// The number of the best population, from 1, the first of equal ones. 0 if the squared
-    /// distance from it is above `limit`, or if no squared distance is finite.
+    /// The number of the best population, from 1; the lowest number if several are equally good. 0
+    /// if the squared distance from it is above `limit`, or if no squared distance is finite.
     Class { by: Measure, limit: f64 },
     /// The measure of every population.
     All(Measure),
@@ -341,7 +341,7 @@ fn of_populations(measure: Measure, tile: &Tile) -> &[f64] {
     }
 }
 
-/// Finds the `count` best populations of an observation; of equal ones, the first comes first.
+/// Finds the `count` best populations of an observation, ties by number.
 #[inline(always)]
 fn find_best(measure: Measure, count: usize, tile: &mut Tile, row: usize) {
     tile.best.clear();

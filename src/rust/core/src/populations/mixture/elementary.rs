@@ -1,12 +1,15 @@
 //! exp and ln with the same bits on every system; the results of the system's library depend on its
 //! version and on the processor. Both are accurate to two units in the last place.
 
-/// ln 2 as the sum of two parts. The first part has trailing zeros, so that its product with an
-/// exponent is exact.
+/// The first part of ln 2, which is the sum of two parts. It has trailing zeros, so that its
+/// product with an exponent is exact.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
+/// The second part of ln 2.
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
+/// Number of bits of the fraction of a double.
 const FRACTION: u32 = 52;
+/// The biased exponent of 1.
 const ONE: u64 = 1023;
 
 /// Smallest argument of the exponential; below it, the exponential would be less than the least

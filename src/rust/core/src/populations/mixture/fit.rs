@@ -216,7 +216,7 @@ fn regular(
     Ok(Ok(singular))
 }
 
-/// The products of differences to sum.
+/// Which products of differences are summed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ProductsToSum {
     None,
