@@ -1,7 +1,8 @@
 #' Add populations to objects of other packages
 #'
-#' Writes the population of each cell into the object of the cells, in the form that other packages
-#' read: in a `SingleCellExperiment` for CATALYST, and in a channel for programs for FCS files.
+#' Writes the population of each cell into the object that holds the cells, in the form that other
+#' packages read: as a clustering of a `SingleCellExperiment`, for CATALYST; or as a channel of flow
+#' cytometry data, for programs that read FCS files.
 #'
 #' @param x A `SingleCellExperiment`; a `flowFrame` or `flowSet` of package \pkg{flowCore}; or the
 #'   value of [observations()] for names of FCS files.
@@ -52,10 +53,11 @@
 #' [observations()]. `write.FCS()` writes the channel and the keywords; [observations()] leaves out
 #' the channel by default. Convert a `cytoframe` or `cytoset` first.
 #'
-#' For names of files, the new files in folder `output` have the events of the old ones, byte for
-#' byte, with this channel, the keywords of the old file, and these keywords. Analyses in the old
-#' file are left out. Files are written one after the other, in blocks, and get their names when
-#' they are complete; after an error, none of them is left.
+#' For FCS files, each new file in folder `output` has the events of the old file, byte for byte,
+#' and the channel; and the keywords of the old file, and those with the names of the populations.
+#' An analysis stored in the old file (segment ANALYSIS) is left out. Files are written one after
+#' the other, in blocks, and get their names when they are complete. After an error, none of the new
+#' files is left.
 #'
 #' @return `x` with the populations; for files, the names of the new files, invisibly.
 #' @section Errors:
@@ -242,7 +244,7 @@ first_leaves <- function(inside, parent) {
   first
 }
 
-# `inside`, but a leaf in none of the k populations gets the cluster of the nearest population.
+# Like `inside`, but a leaf in none of the k populations gets the cluster of the nearest population.
 nearest_inside <- function(inside, condensed, k, data, call) {
   chosen <- top_clusters(condensed, k)
   population <- match(inside, chosen, nomatch = 0L)

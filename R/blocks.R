@@ -15,9 +15,9 @@ max_block_rows <- 250000
 # together, but each block repeats the preparation of all references.
 min_block_rows <- 1000
 
-# gknn() in blocks of `block_rows` queries; NULL means the default number. Of the blocks in
-# `output`, those of a `part`, see check_block_part(), are computed. Returns an object of class
-# "gknn_files" if `output` is given, else the list that gknn() returns.
+# gknn() in blocks of `block_rows` queries; NULL means the default number. If `output` is given,
+# computes only the blocks of `part`, see check_block_part(), and returns an object of class
+# "gknn_files". Otherwise returns the list that gknn() returns.
 gknn_in_blocks <- function(search, block_rows, output, part, workers, progress, call) {
   search$kept <- new.env(parent = emptyenv())
   lock <- NULL
@@ -44,10 +44,10 @@ gknn_in_blocks <- function(search, block_rows, output, part, workers, progress, 
     delete_incomplete(search$files, blocks)
     left <- unfinished_blocks(search$files, blocks, progress, call)
   }
-  # Workers get `search`, and what they do is not seen here.
+  # Workers get a copy of `search`, so this process cannot show their progress.
   if (is.null(workers) && !isFALSE(progress)) {
     rows <- sum(vapply(left, count_rows, 0))
-    # Of references in blocks, no row is finished before the last block.
+    # If the references are read in blocks, no row is finished before the last block.
     units <- if (is_in_memory(search)) list(total = rows, name = "rows")
     search$progress <- joint_progress(rows * nrow(search$x), "Finding neighbours", progress, units)
   }
@@ -90,8 +90,7 @@ search_parameters <- function(search, digests) {
   )
 }
 
-# The number of rows per block if the user does not choose it; the blocks are for `shares`
-# processes.
+# The number of rows per block if the user does not choose it. `shares` processes share the blocks.
 default_block_rows <- function(queries, shares) {
   n <- nrow(queries)
   count <- ceiling(n / max_block_rows)

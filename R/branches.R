@@ -1,8 +1,8 @@
 # Branches of the condensed tree that are chosen by hand: argument `branches` of cut_populations().
 
 # For each cluster of the condensed tree of n leaves, the number of its population, 0 for none.
-# `branches` are ids of merges and leaves as in the `merge` of an hclust tree: a vector with a
-# population each, or a list of vectors.
+# `branches` are ids of merges and leaves as in the `merge` of an hclust tree. In a vector, each id
+# is a population; in a list, each vector of ids is a population.
 branch_groups <- function(branches, condensed, n, least, call) {
   parts <- if (is.list(branches) && !is.object(branches)) branches else as.list(branches)
   is_sound <- length(parts) > 0 && is.null(dim(branches)) &&
@@ -40,7 +40,7 @@ clusters_of_ids <- function(ids, node, n) {
   match(ifelse(ids > 0, ids + n, ifelse(is_leaf, -ids, NA)), node)
 }
 
-# Whether a cluster is within another one of `clusters`.
+# For each of `clusters`, whether another one of them contains it.
 has_ancestor <- function(clusters, parent) {
   is_chosen <- logical(length(parent))
   is_chosen[clusters] <- TRUE

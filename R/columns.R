@@ -27,7 +27,8 @@ redundant_columns <- function(x) {
   exceptions <- if (n < 20) 0 else min(max(1, n %/% 100), 2 * p - 1)
   rows <- unique(round(seq(1, n, length.out = min(n, max(sampled_rows, 4 * p)))))
   sample <- scaled_sample(x[rows, , drop = FALSE])
-  # A relation with a few exceptions holds in a part without these rows, so each part is searched.
+  # A few exceptional rows hide a relation in the whole sample, but not in a part of the sample
+  # without them. So each part is searched.
   parts <- max(1, min(8, length(rows) %/% (2 * p + 2)))
   is_left <- rep(TRUE, p)
   is_constant <- logical(p)
@@ -52,7 +53,7 @@ redundant_columns <- function(x) {
 used_columns <- function(x) setdiff(seq_len(ncol(x)), redundant_columns(x)$columns)
 
 # The `values` of a sample, less the `centre` of each column and divided by its `unit`, so that the
-# greatest is 1.
+# greatest magnitude in a column is 1.
 scaled_sample <- function(values) {
   centre <- values[1, ]
   values <- values - rep(centre, each = nrow(values))
@@ -62,8 +63,9 @@ scaled_sample <- function(values) {
   list(values = values, centre = unname(centre), unit = unname(unit))
 }
 
-# The columns that depend linearly on others in all rows of `values`: for each of them its number,
-# `column`, and the `weights`, 1 for the column itself, by which the columns add up to a constant.
+# The columns that depend linearly on others in all rows of `values`. For each of them, a list: its
+# number, `column`; and the `weights` with which the columns add up to a constant, 1 for the column
+# itself.
 dependent_columns <- function(values) {
   values <- values - rep(colMeans(values), each = nrow(values))
   # LINPACK's QR, because its tolerance is a share of each column's own norm, and because it moves
@@ -85,8 +87,8 @@ dependent_columns <- function(values) {
   })
 }
 
-# Whether columns add up to a constant, by `weights` in units of the sample, 1 for `column`, in all
-# rows of x, with at most this number of `exceptions`.
+# Whether the weighted sum of columns is constant in all rows of x, except for at most `exceptions`
+# rows. `weights` are in units of the sample, 1 for `column`.
 is_relation <- function(x, weights, column, sample, exceptions) {
   used <- which(weights != 0)
   rounding <- 16 * .Machine$double.eps * sum(abs(weights) * (abs(sample$centre) / sample$unit + 1))
@@ -197,7 +199,8 @@ check_spread <- function(x, arg, call) {
 least_euclidean_spread <- 1e-150
 
 # Stops if rows of x are so close together that squares of their Euclidean distances underflow: all
-# neighbours would tie. gdist() and gkmeans() give what stats gives.
+# neighbours would tie. gdist() and gkmeans() do not call it, because they return what stats
+# returns.
 check_squares <- function(x, metric, arg, call) {
   if (metric$name != "euclidean" || is_in_blocks(x)) return(invisible())
   if (any(abs(x[1, ] - x[nrow(x), ]) >= least_euclidean_spread)) return(invisible())

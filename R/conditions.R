@@ -18,7 +18,7 @@
 #' * `gmhclust_error_input`: an argument is invalid. The message gives the name of the argument, its
 #'   value and the valid values;
 #' * `gmhclust_error_device`: the chosen backend cannot be used, or it failed;
-#' * `gmhclust_error_memory`: there is too little memory;
+#' * `gmhclust_error_memory`: there is too little memory, or a disk is full;
 #' * `gmhclust_error_interrupt`: the user interrupted the work. This condition also has the class
 #'   `interrupt`;
 #' * `gmhclust_error_worker`: a worker of `BPPARAM` was lost;
@@ -29,7 +29,7 @@
 #'
 #' @section Warnings:
 #' Class `gmhclust_warning`, and
-#' * `gmhclust_warning_device`: a GPU failed, and the CPU completed the work;
+#' * `gmhclust_warning_device`: a GPU failed, and other GPUs or the CPU completed the work;
 #' * `gmhclust_warning_constant`: rows without a direction, whose distances are `NaN`;
 #' * `gmhclust_warning_infinite`: [gdist()] treats infinite values as missing;
 #' * `gmhclust_warning_k`: there are fewer neighbours than `k`;
@@ -41,7 +41,8 @@
 #' @section Messages:
 #' Class `gmhclust_message`, and
 #' * `gmhclust_message_inversions`: a tree has inversions; shown once per session;
-#' * `gmhclust_message_redundant`: columns that are constant or depend on others were left out;
+#' * `gmhclust_message_redundant`: columns that are constant or depend on others were left out, or
+#'   kept by [mhclust()];
 #' * `gmhclust_message_singular`: covariances are singular;
 #' * `gmhclust_message_columns`: a column looks like an identifier or a time, or rows and columns
 #'   seem exchanged;
@@ -89,8 +90,8 @@ tell_user <- function(kind, text, call) {
   message(gmhclust_condition("message", kind, paste0(text, "\n"), call))
 }
 
-# Stops unless R code can allocate this number of bytes. `what` is the beginning of the message: a
-# noun for the memory, and its verb.
+# Stops unless R code can allocate this number of bytes. The message begins with `what`: a subject
+# and its verb, such as "all values of `x` need".
 check_memory <- function(what, bytes, call) {
   refusal <- memory_refusal(what, bytes)
   if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))

@@ -5,10 +5,10 @@
 #'
 #' @param populations Populations, from [cut_populations()], [name_populations()] or `predict()`; or
 #'   population numbers from 1, 0 for none.
-#' @param samples A label for each cell: its sample. The value of [observations()] for a `flowSet`
-#'   has it as attribute `sample`. Or the value of [observations()] for names of files or a
-#'   `cytoset`: each file is a sample. Samples are in the order of the levels of a factor; numbers
-#'   are in increasing order, and so are numbers within text: patient2 comes before patient10.
+#' @param samples The sample of each cell: a label for each cell, such as attribute `sample` of the
+#'   [observations()] of a `flowSet`; or the [observations()] of files or of a `cytoset`, in which
+#'   each file is a sample. Samples are in the order of the levels of a factor; numbers are in
+#'   increasing order, and so are numbers within text: patient2 comes before patient10.
 #' @param rest Whether to add a last row `"none"` with the counts of cells in no population.
 #'
 #' @return An integer matrix with a row for each population, named as the populations are, and a

@@ -10,8 +10,8 @@
 #' @param k The number of populations. If `NULL`, the function finds it; see *Definition*.
 #' @param min_members The minimum number of members of a population: a count if >= 1, a fraction of
 #'   all members if below 1. `NULL` means 1% of all members, but at least 5; for a tree of
-#'   [ghclust()] with `min_points`, that number. For rare populations,
-#'   choose a count somewhat below the expected size of the smallest population.
+#'   [ghclust()] with `min_points`, it means `min_points`. For rare populations, choose a count
+#'   somewhat below the expected size of the smallest population.
 #' @param rest What to do with cells outside all populations: `"none"` gives them the number 0;
 #'   `"nearest"` assigns them to the nearest population, which needs `x`.
 #' @param x The observations of the tree: a numeric matrix or data frame with a row for each leaf,
@@ -59,13 +59,13 @@
 #' two peaks: 0 for an empty valley, 1 for no valley. Both clusters have the same weight in this
 #' density, whatever their sizes. Two clusters are separate if the depth is below 0.3, and below 0.7
 #' when their sizes are the weights. They are also separate if the depth is below 0.5, and below 0.1
-#' when their sizes are the weights: this finds small distant clusters. Each cluster needs at least
-#' 5 cells, and one cell for every two columns. From the leaves of the condensed tree to its root,
-#' the clusters on one side of a split are compared with the clusters on the other side. While any
-#' two clusters are not separate, the two most similar clusters are united. So a population may be a
-#' union of clusters from several parts of the tree. A cloud without a valley stays one population.
-#' Large clusters are represented by 2,000 cells, evenly spaced in the leaf order of the tree;
-#' nothing is random.
+#' when their sizes are the weights: this finds small distant clusters, and the second depth is
+#' reported for them. Each cluster needs at least 5 cells, and one cell for every two columns. From
+#' the leaves of the condensed tree to its root, the clusters on one side of a split are compared
+#' with the clusters on the other side. While any two clusters are not separate, the two most
+#' similar clusters are united. So a population may be a union of clusters from several parts of the
+#' tree. A cloud without a valley stays one population. Large clusters are represented by 2,000
+#' cells, evenly spaced in the leaf order of the tree; nothing is random.
 #'
 #' Many populations have no valleys between them: stages of activation, or levels of one marker.
 #' Then several numbers of populations are reasonable. `level = "finer"` applies the splits from the
@@ -129,12 +129,13 @@
 #'     \item{`roots`}{a list with an element for each population: the merges (row numbers of
 #'       `tree$merge`) that complete its clusters; for a single leaf, the negative number of the
 #'       leaf.}
-#'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `x`.}
+#'     \item{`finer`}{the number of populations of the finer level; `NA` with `k`, with `branches`
+#'       or without `x`.}
 #'     \item{`strength`, `outlier`}{for a tree by mutual reachability distances: for each leaf, the
 #'       strength of its membership, which is 1 minus the ratio of its core distance and the largest
 #'       core distance of its population, 0 outside all populations and for the `rest`; and its
 #'       outlier score from 0 to 1, see *Definition*.}
-#'     \item{`model`}{with `x`, what [population_model()] returns.}
+#'     \item{`model`}{with `x`, the model of the populations, see [population_model()].}
 #'   }
 #'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
 #'   and the shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
@@ -163,8 +164,8 @@
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
 #' @seealso [report()] to choose populations by hand; [plot.populations()], [plot_populations()] and
-#'   [plot_tree()] for pictures;
-#'   [population_model()] for mapping new cells; [gcutree()], [cutree_top()].
+#'   [plot_tree()] for pictures; [population_model()] for mapping new cells; [gcutree()],
+#'   [cutree_top()].
 #'
 #' @examples
 #' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
@@ -400,8 +401,8 @@ fit_to_leaves <- function(data, population, levels, call, threads = session_opti
 
 # The data of a tree: a list of the observations `x`, a matrix or stored rows; the numbers of the
 # `used` columns, which are the columns that are not redundant; and the `leaf` of each observation,
-# NULL if the observations are the leaves. `options` as of as_stored_observations(). The caller
-# frees `x`.
+# NULL if the observations are the leaves. `options` are those of as_stored_observations(). The
+# caller frees `x`.
 data_of_leaves <- function(x, tree, arg, options, call, ...) {
   x <- as_stored_observations(x, arg, function(p) population_bytes, options, call, ...,
                               wide = FALSE)

@@ -13,12 +13,12 @@
 #'     \item{`labels`}{the label of an apriori cluster, as text; the row name of a loose observation
 #'       or, without row names, `"obs "` and the row number.}
 #'     \item{`leaf`}{integer vector: the number of the leaf of each observation, with row names if
-#'     `x`
-#'       has them. `gcutree(top, k)[top$leaf]` is the cluster of every observation.}
+#'       `x` has them. `gcutree(top, k)[top$leaf]` is the cluster of every observation.}
 #'     \item{`members`}{integer vector: the number of observations in each leaf.}
 #'   }
-#'   The other components are as in `tree`, without `apriori`, `n.height.apriori`, `g.labels` and
-#'   `backend`.
+#'   Components `merge`, `height` and `order` describe the remaining merges, and
+#'   `settings$inversions` counts their inversions. The other components are as in `tree`, without
+#'   `apriori`, `n.height.apriori`, `g.labels` and `backend`.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `tree` is not a tree; if it has no apriori
 #' clusters, for example because no two observations shared a label; or if its components `apriori`,
@@ -45,8 +45,8 @@ cutree_apriori <- function(tree) {
 }
 
 # The leaves of the tree above the apriori clusters, a list for top_tree(): their `labels`;
-# `of_observation`, the leaf of each observation; and `of_merge`, that of each merge within apriori
-# clusters.
+# `of_observation`, the leaf of each observation; and `of_merge`, the leaf of each merge within
+# apriori clusters.
 apriori_leaves <- function(tree, call) {
   check_apriori_part(tree, "tree", call)
   coded <- label_codes(tree$apriori)

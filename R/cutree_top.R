@@ -68,8 +68,8 @@ some_leaf <- function(merge, inner) {
 }
 
 # The tree `tree` without its first `inner` merges. `leaves` is a list: the `labels` of the leaves
-# of the result; `of_observation`, the leaf of each observation; and `of_merge`, that of each of the
-# first merges that a remaining merge refers to.
+# of the result; `of_observation`, the leaf of each observation; and `of_merge`, the leaf of each of
+# the first merges to which a remaining merge refers.
 top_tree <- function(tree, inner, leaves, call) {
   n <- nrow(tree$merge) + 1L
   kept <- seq(inner + 1, n - 1)
@@ -96,7 +96,8 @@ top_tree <- function(tree, inner, leaves, call) {
   top
 }
 
-# The number of observations in each of `count` leaves; `leaf` has the leaf of each leaf of `tree`.
+# The number of observations in each of `count` leaves of a top. `leaf` has, for each leaf of
+# `tree`, the number of its leaf in the top.
 members_of <- function(tree, leaf, count) {
   if (is.null(tree$members)) return(tabulate(leaf, count))
   as.vector(rowsum(leaf_members(tree), leaf))

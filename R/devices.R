@@ -23,10 +23,10 @@
 #' [gmhclust()]: With up to 208 columns, the GPU makes all merges of a large clustering itself. A
 #' GPU with less than 160 kilobytes of shared memory per thread block, such as V100 and GeForce RTX
 #' 30 to 50, does so with up to 135 columns, and one with less than 96 kilobytes, such as T4 and
-#' GeForce RTX 20, with up to 39. Only H100 and H200 have been measured. The CPU makes the merges of
-#' data with more columns and of more than 1,048,576 clusters, and if single precision cannot tell
-#' apart thousands of clusters, such as those of a group far away from all other observations. If
-#' there are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori
+#' GeForce RTX 20, with up to 39. Only H100 and H200 have been measured. The CPU makes the merges if
+#' there are more columns or more than 1,048,576 clusters, or if single precision cannot tell
+#' thousands of clusters apart, for example those of a group far away from all other observations.
+#' If there are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori
 #' clusters entirely, each in its own thread block; this applies to apriori clusters with up to
 #' 16,384 observations in up to 64 columns. Meanwhile the CPU threads cluster within the largest of
 #' these apriori clusters, as many as they finish in the same time. The GPU makes all merges of the
@@ -38,15 +38,15 @@
 #' Minkowski distances, correlations of data with missing values, and ranks, and prepares the data.
 #'
 #' [gknn()], [gneighbours()], [gmst()], and [ghclust()] from data without a matrix: The GPU screens
-#' all observations for the neighbours of each one, and the CPU decides among the few remaining
-#' candidates. Data center GPUs such as A100 and H100 screen in half precision on tensor cores if
-#' half precision is precise enough: for Euclidean distances, correlations and cosines in 8 columns
-#' or more. The CPU does all work for the binary and Minkowski metrics.
+#' all observations for the neighbours of each observation, and the CPU decides among the few
+#' remaining candidates. Data center GPUs such as A100 and H100 screen in half precision on tensor
+#' cores if half precision is precise enough: for Euclidean distances, correlations and cosines in 8
+#' columns or more. The CPU does all work for the binary and Minkowski metrics.
 #'
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations. It compares all
-#' observations with all centers in single precision, or in half precision for many centers on data
-#' center GPUs, and what that leaves open in double precision. The CPU computes the final sums of
-#' squares.
+#' observations with all centers in single precision or, for many centers on data center GPUs, in
+#' half precision. Assignments that rounding errors leave undecided are decided in double precision.
+#' The CPU computes the final sums of squares.
 #'
 #' [ghclust()] with a matrix: For complete, average, mcquitty and Ward's linkage, the matrix is in
 #' the GPU's memory, either computed there as in [gdist()] or copied there. The GPU does all work on

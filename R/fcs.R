@@ -1,6 +1,6 @@
 # FCS files (Flow Cytometry Standard 2.0 to 3.1; Spidlen et al. 2010), read in blocks of events.
-# Package flowCore reads all events of a file, or some of them one after the other, which takes long
-# for many.
+# Package flowCore reads either all events of a file, or chosen events one by one, which is slow for
+# many events.
 
 # The events of files, one file after the other. The arguments are those of observations(), checked.
 fcs_blocks <- function(files, wanted, call) {
@@ -19,8 +19,9 @@ fcs_blocks <- function(files, wanted, call) {
 
 # ---- the format ---------------------------------------------------------------------------------
 
-# What the header of a file says: its `path`, the number of `events`, the `parameters` as of
-# flow_parameters(), and the `layout` of the events. Stops if it says nothing useful.
+# The description of a file, from its header: its `path`, the number of `events`, the `layout` of
+# the events, the keywords, `words`, and the `parameters`, see flow_parameters(). Stops if the
+# header is damaged, or if the format of the events is not read here.
 describe_fcs <- function(path) {
   if (!file.exists(path)) stop("it does not exist")
   size <- file.size(path)
@@ -53,7 +54,7 @@ describe_fcs <- function(path) {
 read_keywords <- function(connection, text, size) {
   seek(connection, text[1])
   words <- fcs_keywords(readBin(connection, "raw", text[2] - text[1] + 1))
-  # A supplemental segment has more of them.
+  # A supplemental TEXT segment has further keywords.
   more <- suppressWarnings(as.numeric(words[c("$BEGINSTEXT", "$ENDSTEXT")]))
   if (anyNA(more) || more[1] < 58 || more[2] <= more[1] || more[2] >= size) return(words)
   if (more[1] == text[1]) return(words)
@@ -63,8 +64,9 @@ read_keywords <- function(connection, text, size) {
 }
 
 # The keywords of the segment TEXT, in upper case, with their values. The first byte is the
-# delimiter. Within a value it is written twice, but a value never begins with it; so a value that
-# seems to begin with it is empty, which the standard does not know, but many programs write.
+# delimiter. A delimiter within a value is written twice. A value never begins with a delimiter, so
+# two delimiters at the beginning of a value mean an empty value. The standard does not allow empty
+# values, but many programs write them.
 fcs_keywords <- function(bytes) {
   delimiter <- bytes[1]
   if (bytes[length(bytes)] == delimiter) bytes <- bytes[-length(bytes)]
@@ -95,8 +97,7 @@ fcs_keywords <- function(bytes) {
   stats::setNames(trimws(values[some]), keys)[!duplicated(keys)]
 }
 
-# Stops unless the keywords have what the description of every parameter needs. Returns the number
-# of parameters.
+# Stops if a keyword is missing that describes the parameters. Returns the number of parameters.
 check_keywords <- function(words) {
   count <- suppressWarnings(as.numeric(words["$PAR"]))
   if (is.na(count) || count < 1 || count > 1e5 || count != round(count)) {
@@ -109,7 +110,7 @@ check_keywords <- function(words) {
   count[[1]]
 }
 
-# Where the events are and how they are written.
+# The place and the format of the events in the file, as read_records() needs them.
 fcs_layout <- function(words, data, size) {
   number <- function(name) suppressWarnings(as.numeric(words[name]))[[1]]
   count <- check_keywords(words)
@@ -152,12 +153,13 @@ fcs_layout <- function(words, data, size) {
   )
 }
 
-# The number of events, from $TOT, NULL if it is not there, and from the first and last byte of the
-# data, where they are known.
+# The number of events. `total` is $TOT, or NULL if this keyword is missing; `begin` and `end` are
+# the first and the last byte of the data, `end` NA if it is unknown; `row` and `size` are the bytes
+# of an event and of the file.
 count_events <- function(total, begin, end, row, size) {
   room <- size - begin
   if (!is.na(end) && end > begin) room <- min(room, end - begin + 1)
-  # FCS 2.0 may do without the number.
+  # In FCS 2.0, $TOT may be missing.
   if (is.null(total)) total <- if (!is.na(end) && end > begin) floor(room / row) else NA
   if (is.na(total) || total < 0 || total != round(total)) {
     stop("it has no number of events ($TOT)")
@@ -171,7 +173,7 @@ count_events <- function(total, begin, end, row, size) {
 # The function that reads rows of files, for new_row_blocks().
 fcs_reader <- function(files, transform) {
   force(transform)
-  # Workers get a copy of this.
+  # Only the components that reading needs, because workers get a copy of them.
   files <- lapply(files, function(file) file[c("path", "layout", "columns", "names", "cofactors")])
   columns <- files[[1]]$names
   reader_of_files(files, vapply(files, function(file) file$layout$events, 0), function(file, ...) {

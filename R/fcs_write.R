@@ -1,8 +1,9 @@
 # Populations in copies of FCS files.
 
 #' @rdname add_populations
-#' @param output For files: the name of a folder for the new files, which have the names of the old
-#'   ones. It is made if it does not exist; a file that exists there is an error.
+#' @param output For FCS files: the folder for the new files, which have the names of the old files.
+#'   The folder is made if it does not exist. If it has a file of one of these names, that is an
+#'   error.
 #' @export
 add_populations.row_blocks <- function(x, populations, output, # nolint: object_name_linter.
                                        ...) {
@@ -28,7 +29,7 @@ add_populations.row_blocks <- function(x, populations, output, # nolint: object_
   if (!dir.exists(output)) {
     refuse("output", paste("is", quoted(output)), "this folder cannot be made", call)
   }
-  # After an error, nothing is left that a second call would not write over.
+  # After an error, no new file is left, because the next call would refuse to overwrite it.
   done <- FALSE
   on.exit(if (!done) unlink(to))
   before <- 0
@@ -86,8 +87,8 @@ write_population <- function(file, to, number, names) {
   })
 }
 
-# Writes an FCS file with these keywords, and with the events, of this number of bytes, that
-# write(connection) writes. The file gets its name when it is complete.
+# Writes an FCS file: the keywords `words`, and the events, which write(connection) writes in this
+# number of `bytes`. The file gets its name when it is complete.
 write_fcs <- function(path, words, bytes, write) {
   words[c("$BEGINDATA", "$ENDDATA")] <- sprintf("%012.0f", 0)
   mark <- free_delimiter(c(names(words), words))
@@ -100,7 +101,7 @@ write_fcs <- function(path, words, bytes, write) {
   begin <- 58 + length(text())
   words[c("$BEGINDATA", "$ENDDATA")] <- sprintf("%012.0f", c(begin, begin + bytes - 1))
   places <- c(58, begin - 1, begin, begin + bytes - 1, 0, 0)
-  # Where the header has no room, the keywords say it.
+  # The header has room for eight digits. If a place is larger, only the keywords have it.
   if (places[4] > 99999999) places[3:4] <- 0
   partial <- tempfile(".gmhclust-", dirname(path), ".part")
   connection <- file(partial, "wb")
@@ -109,7 +110,7 @@ write_fcs <- function(path, words, bytes, write) {
     close(connection)
     if (!done) unlink(partial)
   })
-  # A full disk is a warning of R; the size of the file tells it, too.
+  # R warns if the disk is full, and the size of the file shows it, too.
   suppressWarnings({
     writeBin(charToRaw(paste0("FCS3.1    ", paste(sprintf("%8.0f", places), collapse = ""))),
              connection)
@@ -126,7 +127,8 @@ write_fcs <- function(path, words, bytes, write) {
   if (!done) refuse("output", "cannot be written to", "it must be a folder to write to", NULL)
 }
 
-# A delimiter that is in none of the texts, since many programs do not read it within a value.
+# A delimiter that none of the texts contains, because many programs cannot read a delimiter within
+# a value.
 free_delimiter <- function(texts) {
   all <- paste(texts, collapse = "")
   marks <- c("\f", "|", "!", "\036", "\\", "~", "/")

@@ -1,9 +1,9 @@
 # Files as observations: what all formats share.
 
 #' @rdname observations
-#' @param transform `NULL`, or a function of the matrix of events in the chosen channels, for files
-#'   and flow cytometry data; it gives a matrix of the same size. It is called for blocks of events
-#'   or for samples, one after the other, after `cofactor`.
+#' @param transform For files and flow cytometry data: `NULL`, or a function that transforms a
+#'   matrix of events in the chosen channels, and returns a matrix of the same size. It is called
+#'   for one block of events or one sample after the other, after `cofactor` was applied.
 #' @export
 # nolint start: object_name_linter. The class's name.
 observations.character <- function(x, channels = NULL, use = c("marker", "channel"),
@@ -56,7 +56,7 @@ files_of <- function(x, call) {
   files
 }
 
-# File names without folder and ending; with folder, where that is not unique.
+# File names without folder and ending; whole names where these are not unique.
 sample_names <- function(files) {
   names <- sub(known_endings(), "", basename(files), ignore.case = TRUE)
   shared <- names %in% names[duplicated(names)]
@@ -64,8 +64,8 @@ sample_names <- function(files) {
   names
 }
 
-# What `describe` says of each file, or of each of other parts, see choose_channels(); one error for
-# all parts that it cannot describe.
+# The values of describe(name) for all parts: files, or samples of a set. A single error lists all
+# parts for which it fails.
 describe_parts <- function(names, describe, what, call) {
   described <- lapply(names, function(name) tryCatch(describe(name), error = problem_of))
   refuse_parts(names, described, what, call)
@@ -74,12 +74,13 @@ describe_parts <- function(names, describe, what, call) {
 
 describe_files <- function(files, describe, call) describe_parts(files, describe, "files", call)
 
-# What an error says of a part.
+# The reason why a part cannot be used, from the error.
 problem_of <- function(e) {
   if (identical(e$refused$arg, "x")) e$refused$got else conditionMessage(e)
 }
 
-# Stops if parts have a problem: one error for all of them. `found` has a text for each such part.
+# Stops if parts cannot be used, with one error for all of them. `found` has a text, the reason, for
+# each of these parts.
 refuse_parts <- function(names, found, what, call) {
   bad <- which(vapply(found, is.character, NA))
   if (length(bad) == 0) return(invisible())
@@ -93,8 +94,8 @@ refuse_parts <- function(names, found, what, call) {
 
 # ---- reading -------------------------------------------------------------------------------------
 
-# The function that reads rows of files with these numbers of rows, for new_row_blocks().
-# `read(file, first, last)` reads rows of one of them.
+# The function that reads rows of several files, one after the other, for new_row_blocks(). `rows`
+# are the numbers of rows of the files. `read(file, first, last)` reads rows of one of them.
 reader_of_files <- function(files, rows, read) {
   force(read)
   starts <- cumsum(c(0, rows))
@@ -104,8 +105,8 @@ reader_of_files <- function(files, rows, read) {
   }
 }
 
-# The same of parts that are read whole by `read(part)`. It keeps the values of a part until the
-# last row of the part was read.
+# As reader_of_files(), for parts that can only be read whole, by `read(part)`. It keeps the values
+# of a part until the last row of the part was read.
 reader_of_whole_parts <- function(parts, rows, read, transform) {
   force(read)
   force(transform)
@@ -122,7 +123,7 @@ reader_of_whole_parts <- function(parts, rows, read, transform) {
   })
 }
 
-# Values as the user's function, if there is one, gives them.
+# Values after the user's function `transform`, if there is one.
 user_transformed <- function(values, transform, call = NULL) {
   if (is.null(transform)) return(values)
   changed <- transform(values)
@@ -133,13 +134,13 @@ user_transformed <- function(values, transform, call = NULL) {
   matrix(as.double(changed), nrow(values), dimnames = dimnames(values))
 }
 
-# A connection to a file that is as it was described.
+# Opens a file; stops if it has changed since it was described.
 open_described <- function(file) {
   check_described(file)
   file(file$path, "rb")
 }
 
-# Stops if a file is not as it was described.
+# Stops if a file has changed since it was described.
 check_described <- function(file) {
   if (!file.exists(file$path)) refuse_changed(file, "no longer exists")
   if (!identical(file.size(file$path), file$layout$size)) {
@@ -163,10 +164,11 @@ text_of <- function(bytes) {
 }
 
 # The records `first` to `last` of a described file as rows of a double matrix: their values at the
-# places `columns`, with these `ranges` and `cofactors`, as job_records() takes them. The `layout`
-# of the file has the `begin` of the records, their `width` in values; whether values are real, else
-# whether they are signed; their number of `bytes`; in which order these are; and `in_places_of`,
-# the number of all records if their values are stored place after place, else NULL.
+# places `columns`, with these `ranges` and `cofactors`, see job_records(). The `layout` of the file
+# has `begin`, the place of the first byte of the records; `width`, the number of values of a
+# record; `is_real`, and `is_signed` for integers; `bytes`, the bytes of a value; `endian`, their
+# order; and `in_places_of`, the number of all records if the file has the first values of all
+# records first, then all second values, and so on, else NULL.
 read_records <- function(file, first, last, columns, ranges = NULL, cofactors = NULL) {
   check_described(file)
   layout <- file$layout

@@ -29,7 +29,7 @@
 #'   for each core that this process may use (or eight, if it has one core) are capped, with a
 #'   message of class `gmhclust_message_threads`. The result is the same, bit for bit.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
-#'   usable ones. [gpu_devices()] says which functions use more than one.
+#'   usable GPUs. [gpu_devices()] says which functions use more than one.
 #' @param progress Whether to show progress and the time left: `TRUE` for a bar, or for lines on the
 #'   error output if that is no terminal, such as the log of a batch job; `"progressr"` for the
 #'   handlers of package \pkg{progressr}.

@@ -1,7 +1,7 @@
 #' Hierarchical clustering by linkage
 #'
-#' A faster [stats::hclust()], on all cores or a GPU, of dissimilarities or of data. With data, R
-#' stores no distances.
+#' A faster [stats::hclust()], on all cores or a GPU. It clusters dissimilarities, or data without a
+#' matrix of their distances in R.
 #'
 #' @param x Dissimilarities of n >= 2 observations, from [stats::dist()] or [gdist()]; or the
 #'   observations themselves: a numeric, integer or logical matrix or data frame with observations
@@ -13,9 +13,9 @@
 #'   represents, as in [stats::hclust()].
 #' @param metric,absolute,p,zero_over_zero The distance between rows of data: `method` and the other
 #'   arguments of [gdist()].
-#' @param min_points The number of points, itself included, within the core distance of an
-#'   observation. With more than 1, `"single"` linkage of data merges clusters by *mutual
-#'   reachability distances*, as HDBSCAN\* does; see *HDBSCAN*.
+#' @param min_points The number of points that the core distance of an observation reaches, the
+#'   observation itself included. With more than 1, `"single"` linkage of data merges clusters by
+#'   *mutual reachability distances*, as HDBSCAN\* does; see *HDBSCAN*.
 #' @param precision `"single"` stores dissimilarities, also the values of a dist object, in 4 bytes
 #'   instead of 8, rounded to about 7 digits. Dissimilarities must then be at most 1e30. The
 #'   argument has an effect only if a matrix is needed, see *Memory*.
@@ -23,9 +23,9 @@
 #'   `"pairwise"` computes each distance from the columns in which both rows have values, see
 #'   *Missing values*.
 #' @param BPPARAM `NULL`, or workers that share the first search of `"single"` linkage of data, as
-#'   in [gmst()]: `threads` is the number of each worker, and of this process. The result is the
-#'   same, bit for bit. Other linkages are not shared.
-#' @param ... Arguments of [observations()] for x.
+#'   in [gmst()]: `threads` is the number of threads of each worker, and of this process. The result
+#'   is the same, bit for bit. Other linkages are not shared.
+#' @param ... Arguments of [observations()] for `x`.
 #' @inheritParams gdist
 #'
 #' @section Relation to `hclust()`:
@@ -106,8 +106,8 @@
 #' Complete, average, mcquitty and Ward's linkage merge all pairs of reciprocal nearest neighbours
 #' at once. The tree is the same as with one merge at a time, because these linkages are reducible.
 #' With a matrix, the nearest-neighbour chain algorithm continues if few pairs are reciprocal
-#' (Murtagh 1983).
-#' Single linkage builds a minimum spanning tree, from data by Borůvka's algorithm ([gmst()]).
+#' (Murtagh 1983). Single linkage builds a minimum spanning tree, from data by Borůvka's algorithm
+#' ([gmst()]).
 #'
 #' For the cosine and correlations, rows are scaled to unit length, for correlations after centring,
 #' so that the distance of two rows is 1 minus their product. The mean distance of the members of
@@ -338,7 +338,7 @@ dist_labels <- function(x, n, call) {
   labels
 }
 
-# Refuses a dist object that holds similarities, as of proxy::simil().
+# Refuses a dist object that holds similarities, such as the value of proxy::simil().
 refuse_similarities <- function(x, arg, call) {
   diagonal <- attr(x, "diag")
   if (!inherits(x, "simil") && !(is.numeric(diagonal) && any(diagonal != 0))) return(invisible())

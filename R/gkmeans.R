@@ -17,8 +17,8 @@
 #'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
 #' @inheritParams gdist
 #' @param memory `NULL`, or the memory that the call may take besides `x`: a number of bytes, or a
-#'   text such as `"8 GB"`. Of data that are read in blocks, it decides whether their values are in
-#'   memory; see *Data that need not fit*.
+#'   text such as `"8 GB"`. It decides whether the values of data that are read in blocks stay in
+#'   memory, see *Data larger than memory* in [gkmeans()].
 #' @param BPPARAM `NULL`, or workers that share the comparisons with centers, here or on other
 #'   machines, as in [gknn()]; see *Over several processes or machines*. The result is the same, bit
 #'   for bit.
@@ -43,17 +43,18 @@
 #' precision. Each observation has an upper bound on the distance from its own center, and a lower
 #' bound on the distances from all other centers. Both bounds are updated as the centers move. If
 #' they prove that its assignment does not change, the observation is skipped (Hamerly 2010). The
-#' slower the centers move, the more observations are skipped. Draws of initial centers skip
-#' observations by distances along the first principal axes: those of up to 24 columns in groups,
-#' the leaves of a k-d tree (Bentley 1975); those of more columns also by the triangle inequality.
+#' slower the centers move, the more observations are skipped. The draws of initial centers skip
+#' observations by lower bounds on distances, computed along the first principal axes. In up to 24
+#' columns, whole groups of observations are skipped, the leaves of a k-d tree (Bentley 1975); in
+#' more columns, the triangle inequality skips further observations.
 #'
 #' A GPU draws the initial centers, compares all observations with all centers in the same two
 #' steps, without skipping any, and moves the centers. With many centers, a GPU with the tensor
-#' cores and the shared memory of an A100 or H100 first looks in half precision for the centers that
-#' may be nearer than an observation's own one, and computes the distances to these few. With 4,096
-#' centers or more in at most 32 columns, a GPU compares each observation only with the centers that
-#' are less than twice as far from its own center as the observation is (Elkan 2003), if these are
-#' few. If a GPU's memory cannot hold the observations, the CPU does all of the work.
+#' cores and the shared memory of an A100 or H100 first looks in half precision for centers that may
+#' be nearer to an observation than its own center, and computes the distances to these few centers.
+#' With 4,096 centers or more in at most 32 columns, a GPU compares each observation only with the
+#' centers that are less than twice as far from its own center as the observation is (Elkan 2003),
+#' if these are few. If a GPU's memory cannot hold the observations, the CPU does all of the work.
 #'
 #' @section Time and memory:
 #' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
@@ -62,31 +63,33 @@
 #' bytes for each value on the CPU; comparing in half precision takes about 2 bytes more for each
 #' value and 140 MB, or is left out. An interrupt (Ctrl-C) stops the work within a second.
 #'
-#' One more thread computes `totss`, with the bits of [stats::kmeans()], while the others work.
+#' An additional thread computes `totss`, bit for bit as [stats::kmeans()], while the others work.
 #'
-#' @section Data that need not fit:
+#' @section Data larger than memory:
 #' Files, functions (see [observations()]) and a `DelayedMatrix` are read once, in blocks of 32 MB,
 #' and are never a matrix of R. The values stay in memory if `memory` is enough for them and for the
-#' work on them (8 bytes for each value and the bytes for each observation under *Time and memory*);
-#' by default, if twice as much is free. Otherwise they go into a scratch file, as large as the
-#' values, from which the system reads pages as they are needed, and whose pages it takes back when
-#' memory is short. The result has the same bits in either case. If `memory` is not enough for the
-#' work without the values, that is an error. The blocks while reading, and R itself, come on top.
+#' work on them (8 bytes for each value and the bytes for each observation under *Time and memory*).
+#' If `memory` is `NULL`, they stay in memory if twice as much is free. Otherwise they go into a
+#' scratch file of the same size. The system reads pages of this file as they are needed, and
+#' removes pages from memory when memory is short. The result is the same, bit for bit, in either
+#' case. If `memory` is not enough for the work without the values, that is an error. The blocks
+#' that are being read, and R itself, take further memory.
 #'
 #' Scratch files are in the folder of option `gmhclust.scratch`, by default [tempdir()]. Choose a
-#' folder on a fast disk of this machine: some systems keep `/tmp` in memory, and if a disk fails
-#' while the system reads a page, R ends. No file is left when a call ends, also if R is killed.
+#' folder on a fast disk of this machine: some systems keep `/tmp` in memory, and if the disk fails
+#' while the system reads a page, R crashes. No file is left when a call ends, even if R is killed.
 #'
-#' With `init = "random"` and `nstart` above 1, R reads all values to find distinct ones.
+#' With `init = "random"` and `nstart` above 1, R reads all values to find distinct rows.
 #'
 #' @section Over several processes or machines:
 #' In each iteration, every worker of `BPPARAM` compares an equal share of the rows with all
-#' centers. It keeps these rows until the call ends; of files and of an `HDF5Array`, each worker is
-#' told where they are, and reads its rows. This process draws the initial centers, holds a copy of
-#' the values, in memory or in a scratch file, and moves the centers to their means. So workers pay
-#' on other machines, with many centers and iterations; one process already has threads for all
-#' cores. Jobs of `BatchtoolsParam()` start anew for each iteration. No progress is shown for
-#' the work of workers. Those of \pkg{mirai} may keep rows until their next call.
+#' centers. It keeps these rows until the call ends. A matrix is sent to the workers; for files and
+#' an `HDF5Array`, each worker gets only their names, and reads its rows itself. This process draws
+#' the initial centers, holds a copy of the values, in memory or in a scratch file, and moves the
+#' centers to their means. So workers are worth their cost on other machines, with many centers and
+#' iterations; one process already has threads for all cores. Jobs of `BatchtoolsParam()` start anew
+#' for each iteration. No progress is shown for the work of workers. Workers of \pkg{mirai} may keep
+#' rows until their next call.
 #'
 #' @inheritSection gmhclust Workers
 #'

@@ -33,16 +33,17 @@ lloyd_by_workers <- function(x, centers, uniforms, extended, options, call) {
   )
 }
 
-# The share of work of each of several workers, which keep their rows from one iteration to the
-# next. `source` is the user's data: a matrix, of which each worker is sent its rows, or data that
-# are read in blocks, of which each worker reads its rows. Returns a list of two functions:
-# assign(centers, call), the number of the nearest center of each row, and end(), to be called last.
+# Divides the rows of x among workers, which keep their rows from one iteration to the next.
+# `source` is the user's data. A matrix is sent to the workers, to each its rows; if data are read
+# in blocks, each worker reads its rows itself. Returns a list of two functions: assign(centers,
+# call) returns the number of the nearest center of each row, and end() must be called last.
 share_of_workers <- function(source, x, workers, device, call) {
   id <- basename(tempfile("rows"))
   started <- start_workers(workers)
   reads <- is_in_blocks(source)
-  # Whether rows are sent: always, if workers turn out not to keep them. They may be new ones for
-  # each call, or change their tasks.
+  # Which workers are sent their rows: all, for the "first" call; then only those that are "lacking"
+  # them. "always" all, as soon as one lacked them: workers may be new processes for each call, or
+  # exchange their tasks.
   sends <- "first"
   is_working <- FALSE
   task <- function(rows, with_rows) {
@@ -79,7 +80,7 @@ share_of_workers <- function(source, x, workers, device, call) {
       if (started) return(BiocParallel::bpstop(workers))
       # Workers that were interrupted or lost would not answer, or not at once.
       if (is_working) return(invisible())
-      # Jobs of a cluster have ended.
+      # Batch jobs ended with their call.
       if (!is_cluster(workers) && !inherits(workers, lasting_workers)) return(invisible())
       try(silent = TRUE, run_tasks(
         vector("list", count_workers(workers)), "forget_rows", NULL, workers,
@@ -89,7 +90,7 @@ share_of_workers <- function(source, x, workers, device, call) {
   )
 }
 
-# The workers of BiocParallel that last for more than a call, once they are started.
+# The workers of BiocParallel that stay between calls, once they are started.
 lasting_workers <- c("SnowParam", "MulticoreParam")
 
 # Starts workers that would otherwise start anew for each call; returns whether it did.
@@ -107,7 +108,7 @@ assign_share <- function(task, shared) {
   for (package in shared$packages) loadNamespace(package)
   is_kept <- identical(kept_rows$id, task$id) && identical(kept_rows$rows, task$rows)
   if (!is_kept) {
-    # The rows of an earlier call go first.
+    # Frees the rows of an earlier call before it stores new rows.
     forget_rows()
     if (is.null(task$x)) return(NULL)
     x <- if (is_in_blocks(task$x)) read_rows(task$x, task$rows) else task$x

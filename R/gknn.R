@@ -22,11 +22,11 @@
 #'   a folder of an earlier call, only missing or damaged blocks are computed. See [read_gknn()] for
 #'   the format of the files, which other programs can read.
 #' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n equal parts of the
-#'   blocks, and leave the others to other calls, such as the jobs of an array. See *Over several
+#'   blocks, and leave the others to other calls, such as the jobs of a job array. See *Over several
 #'   processes or machines*. `part` needs `output`.
 #' @param block_rows The number of rows of `query` (or of `x` without `query`) in a block. `NULL`
-#'   means as many rows as fit into memory, or fewer for several workers or parts. The result is the
-#'   same, bit for bit.
+#'   means blocks that fit into memory and are large enough to be efficient; several workers or
+#'   parts get smaller blocks. The result is the same, bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
 #'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}, or a
 #'   cluster of package \pkg{parallel} or \pkg{mirai}, see [parallel::makeCluster()].
@@ -61,17 +61,17 @@
 #' memory in chunks, with the same result. See [gpu_devices()].
 #'
 #' @section Larger than memory:
-#' If `x` or `query` is a `DelayedMatrix`, each block of queries is compared with all rows of `x`,
-#' which are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So `x` is read
-#' once in advance, and once for each block of queries; larger blocks need less reading. Memory is
-#' about 50 bytes for each value of a block of `x` and of a block of queries. The result takes
-#' memory, too, unless `output` keeps it on disk.
+#' If `x` or `query` is a `DelayedMatrix`, files or a function, each block of queries is compared
+#' with all rows of `x`, which are read in blocks. `DelayedArray::setAutoBlockSize()` sets the size
+#' of the blocks of a `DelayedMatrix`. So `x` is read once in advance, and once for each block of
+#' queries; larger blocks need less reading. Memory is about 50 bytes for each value of a block of
+#' `x` and of a block of queries. The result takes memory, too, unless `output` keeps it on disk.
 #'
 #' @section Over several processes or machines:
 #' Each worker of `BPPARAM` gets an equal share of the blocks, and one copy of `x` and `query`. For
-#' an `HDF5Array`, the worker gets only the name of the file, and must be able to read the file.
-#' With `output`, the workers write the files, so they must have access to the folder under the same
-#' name. No progress is shown for workers.
+#' files and an `HDF5Array`, the worker gets only the names of the files, and must be able to read
+#' them. With `output`, the workers write the files, so they must have access to the folder under
+#' the same name. No progress is shown for workers.
 #'
 #' An error names the rows whose search failed; if a worker was lost, the error names all unfinished
 #' rows. Finished blocks stay in `output`, and repeating the call continues from them, with the same
@@ -80,12 +80,12 @@
 #'
 #' Without `BPPARAM`, any number of processes on any machines can fill one folder, if each computes
 #' a `part` of it: `gknn(x, k, output = folder, part = c(i, n))` with the same n and i from 1 to n,
-#' in any order or at the same time. The first of them makes the folder. They need not know each
-#' other: if two compute the same part, both write the same files. When all have ended,
+#' in any order or at the same time. The first of them makes the folder. The processes need not know
+#' each other: if two of them compute the same part, both write the same files. When all have ended,
 #' [read_gknn()] opens the folder, or says which rows are missing, as after a job was killed; then
-#' repeat the missing parts, or all: a call computes only missing or damaged blocks of its part.
-#' The folder `system.file("recipes", package = "gmhclust")` has a SLURM array and a pipeline of
-#' package \pkg{targets} to copy.
+#' repeat the missing parts, or all: a call computes only missing or damaged blocks of its part. The
+#' folder `system.file("recipes", package = "gmhclust")` has a SLURM array and a pipeline of package
+#' \pkg{targets} to copy.
 #'
 #' @inheritSection gmhclust Workers
 #'

@@ -220,7 +220,8 @@ blocks_of_part <- function(files, part) {
   as.integer(c(floor((part[1] - 1) * count / part[2]) + 1, floor(part[1] * count / part[2])))
 }
 
-# What a folder lacks: the number of `blocks`, and the `first` and the `last` block of each run.
+# The missing blocks of a folder: their number, `blocks`, and the `first` and the `last` block of
+# each run of missing blocks.
 missing_blocks <- function(files, arg, call) {
   run_job(
     job_folder_missing(path_bytes(files$folder), arg, files$checksum), FALSE, reading, call
@@ -241,7 +242,8 @@ describe_missing <- function(files, missing) {
   paste(text, "and of", format_number(more), ngettext(more, "more block", "more blocks"))
 }
 
-# The first and last rows of the missing or damaged ones of blocks[1] to blocks[2], a list.
+# A list of the first and the last row of each block from blocks[1] to blocks[2] that is missing or
+# damaged.
 unfinished_blocks <- function(files, blocks, progress, call) {
   blocks <- run_job(
     job_folder_unfinished(
@@ -308,7 +310,7 @@ make_output <- function(folder, call) {
   if (!dir.exists(folder)) {
     refuse("output", paste("is", describe(folder)), "the folder cannot be created", call)
   }
-  # A folder of other files gets no lock.
+  # A folder that has other files must not get a lock file.
   refuse_other_files(folder, call)
 }
 
@@ -352,7 +354,7 @@ incomplete_files <- paste0(
 )
 
 # Deletes the incomplete files of blocks[1] to blocks[2] that earlier calls left, and, with all
-# blocks, every incomplete file. Should another call be writing one of them, for the same part, it
+# blocks, every incomplete file. If another call for the same part is writing one of them, that call
 # writes the file again.
 delete_incomplete <- function(files, blocks) {
   names <- list.files(files$folder, incomplete_files)
@@ -366,7 +368,7 @@ delete_incomplete <- function(files, blocks) {
   unlink(file.path(files$folder, names))
 }
 
-# Stops if a folder without a manifest has files that are not of gknn().
+# Stops if a folder without a manifest has files that gknn() did not write.
 refuse_other_files <- function(folder, call) {
   files <- list.files(folder, all.files = TRUE, no.. = TRUE)
   # Another process may make the manifest at this moment.

@@ -8,7 +8,8 @@
 #' * [ghclust()] clusters by the linkages of [stats::hclust()].
 #' * [cut_populations()] finds populations of a minimum size, [plot_populations()] draws them with
 #'   the medians of all markers, and [plot_tree()] draws the top of a tree. [report()] writes a page
-#'   on which a person chooses and names populations.
+#'   on which a person chooses and names populations. [stability()] shows which populations can be
+#'   trusted, and [`predict()`][predict.populations] maps new cells to them.
 #' * [gcutree()] cuts a tree into clusters, [cutree_top()] and [cutree_apriori()] cut off its lower
 #'   part, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
 #' * [gdist()] computes the distances of [stats::dist()], and correlation distances.

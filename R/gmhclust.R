@@ -38,15 +38,15 @@
 #'   *Redundant columns*: `"drop"` leaves them out, `"keep"` keeps them.
 #' @param warn If `TRUE`, messages report inversions (once per session) and singular covariances;
 #'   see *Heights* and *Redundant columns* below.
-#' @param output `NULL`, or a folder for the merges within apriori clusters, which need labels in
-#'   `apriori`. The merges of about a million observations are in a file, which is written as soon
-#'   as it is finished. A call that is repeated, after an interrupt or on another machine, computes
-#'   only what the folder lacks. Data, labels or options that changed are noticed: their merges are
-#'   computed anew. The folder is not needed once there is a tree.
+#' @param output `NULL`, or a folder for the merges within apriori clusters; `apriori` must then be
+#'   labels. Each file of the folder has the merges of about a million observations, and is written
+#'   as soon as they are computed. If a call is repeated, after an interrupt or on another machine,
+#'   it computes only the missing files. If data, labels or options have changed, their merges are
+#'   computed anew. The folder is not needed once the tree is made.
 #' @param part `NULL`, or two numbers, `c(i, n)`: compute only part i of n parts of these files, and
-#'   leave the others to other calls, such as the jobs of an array. A call without `part` then makes
-#'   the tree. `part` needs `output`. The folder `system.file("recipes", package
-#'   = "gmhclust")` has a SLURM array to copy.
+#'   leave the others to other calls, such as the jobs of a job array. A call without `part` then
+#'   makes the tree. `part` needs `output`. The folder
+#'   `system.file("recipes", package = "gmhclust")` has a SLURM array to copy.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
 #'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
 #'   bit. See [gpu_devices()] for the work of a GPU, its requirements, and the reasons why a GPU may
@@ -56,8 +56,8 @@
 #'   used.
 #' @param progress Whether to show progress and the time left: `TRUE` for a bar, or for lines on the
 #'   error output if that is no terminal, such as the log of a batch job; `"progressr"` for the
-#'   handlers of package \pkg{progressr}. It is the share of the work of all merges, so it
-#'   advances evenly.
+#'   handlers of package \pkg{progressr}. Progress is the finished share of the work of all merges,
+#'   so it advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel}, or a cluster of package \pkg{parallel} or \pkg{mirai}, see
@@ -197,13 +197,14 @@
 #' with more columns than rows are refused if clustering would take hours; observations must be in
 #' rows.
 #'
-#' @section Data that need not fit:
+#' @section Data larger than memory:
 #' Files, functions (see [observations()]) and a `DelayedMatrix` are read once, in blocks, as by
 #' [gkmeans()], and never become a matrix of R. If `memory` is not enough for the values besides the
-#' work, they are in a scratch file, and their copy sorted by apriori cluster in a second one; while
-#' that is written, a sixteenth of the values are in memory. With apriori clusters, so that not all
-#' observations are clustered at a time, the work takes 2 p + 220 bytes for each observation, 24 p +
-#' 280 with full distances. The tree has the same bits in either case.
+#' work, the values go into a scratch file, and a copy of them, sorted by apriori cluster, into a
+#' second one; while the copy is written, a sixteenth of the values are in memory. With apriori
+#' clusters, the work takes 2 p + 220 bytes for each observation, 24 p + 280 with full distances,
+#' because not all observations are clustered at a time. The tree is the same, bit for bit, in
+#' either case.
 #'
 #' @section Workers:
 #' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default
@@ -225,7 +226,7 @@
 #' the work). [gmhclust_conditions] lists all conditions.
 #'
 #' @return With `part = c(i, n)` and n > 1: `NULL`, invisibly. Otherwise an object of class
-#'   [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large one. Its components are:
+#'   [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large tree. Its components are:
 #' \describe{
 #'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters of each merge; negative numbers are
 #'     observations, positive numbers earlier merges.}
@@ -347,7 +348,7 @@ gmhclust <- function(x,
 distances_of_clusters <- c("full", "centroid")
 
 # Bytes that clustering takes for each observation of p columns, besides its values: see the section
-# *Data that need not fit* of the help page.
+# *Data larger than memory* of the help page.
 tree_bytes <- list(full = function(p) 24 * p + 280, centroid = function(p) 2 * p + 220)
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
@@ -363,7 +364,8 @@ mahalanobis_average <- function(x, apriori, options, call) {
   by_tasks <- !is.null(options$clusters) && options$apriori_intra &&
     (!is.null(options$workers) || !is.null(options$output))
   is_part <- !is.null(options$output) && options$part[2] > 1
-  # Without merges within apriori clusters, a part has nothing to do.
+  # Without apriori clusters, or with apriori_intra = FALSE, there are no merges within apriori
+  # clusters, and a part computes nothing.
   inner <- if (by_tasks) merges_by_tasks(x, options, call)
   if (is_part) return(invisible(NULL))
   value <- run_job(

@@ -1,12 +1,14 @@
-# The merges within apriori clusters as files of a folder, from which an interrupted call of
-# gmhclust() goes on, and which several jobs can fill.
+# The merges within apriori clusters as files of a folder. An interrupted call of gmhclust()
+# continues from these files when it is repeated, and several jobs can fill the folder.
 #
-# A file has the merges of some apriori clusters, and is named by a digest of all that they depend
-# on. So a file fits or is not looked at, whatever calls share the folder; there is no manifest and
-# no lock. It is a .npy file: in rows the lower and the higher slot and the height of each merge,
-# and in the last row a digest of these. It is written under another name first.
+# A file has the merges of some apriori clusters. Its name has a digest of everything that these
+# merges depend on, so any calls can share a folder, and no manifest and no lock are needed. A file
+# is a .npy file: each row has the lower slot, the higher slot and the height of a merge, and the
+# last row has a digest of all merges. It is written under a temporary name, and renamed when it is
+# complete.
 
-# The smallest number of observations whose merges are in a file.
+# Number of observations whose merges are in one file, except for large apriori clusters and for the
+# last observations.
 members_of_file <- function() 1e6
 
 # Makes the folder `output`, whose name it checks.
@@ -22,12 +24,14 @@ make_tree_folder <- function(output, apriori, call) {
   }
 }
 
-# Groups of consecutive clusters of these sizes, one for each file. They do not depend on the call.
+# Groups of consecutive clusters, one for each file, so that a file has the merges of about
+# members_of_file() observations. The groups depend only on the sizes, so they are the same in all
+# calls.
 groups_for_files <- function(sizes) {
   unname(split(seq_along(sizes), ceiling(cumsum(as.double(sizes)) / members_of_file())))
 }
 
-# Those groups that are of the checked `part`, c(1, 1) for all.
+# The groups of the checked `part`; c(1, 1) means all groups.
 groups_of_part <- function(groups, part) {
   groups[seq_along(groups) %% part[2] == part[1] %% part[2]]
 }
@@ -61,7 +65,7 @@ read_merges <- function(task) {
        height = values[some, 3])
 }
 
-# The digest of merges as three numbers of 20 and 24 bits.
+# The digest of merges as three numbers, of 20, 20 and 24 bits.
 last_row <- function(merges) {
   digits <- substring(digest_of(as.double(merges)), c(1, 6, 11), c(5, 10, 16))
   as.double(strtoi(digits, 16L))
@@ -71,7 +75,7 @@ write_merges <- function(found, file) {
   values <- cbind(as.double(found$lower), as.double(found$higher), found$height)
   values <- rbind(values, last_row(values))
   header <- paste0("{'descr': '<f8', 'fortran_order': True, 'shape': (", nrow(values), ", 3), }")
-  # With the ten bytes before it and a line end, the header has a multiple of 64.
+  # The ten bytes before the header, the header and its line end must have a multiple of 64 bytes.
   header <- paste0(header, strrep(" ", -(nchar(header) + 11) %% 64), "\n")
   temporary <- tempfile("writing-", dirname(file))
   done <- FALSE
@@ -93,9 +97,9 @@ write_merges <- function(found, file) {
   done <- TRUE
 }
 
-# The merges of all groups `shares`, of `counts` observations: those that are in the folder, and
-# those that run(tasks, progress) computes. task_of(share) is the task of a group, with a copy of
-# its observations. NULL if `part` leaves groups to other calls.
+# The merges of all groups `shares`, which have `counts` observations. Reads the merges that are in
+# the folder, and computes the others by run(tasks, progress). task_of(share) is the task of a
+# group, with a copy of its observations. Returns NULL if `part` leaves groups to other calls.
 merges_in_files <- function(shares, counts, task_of, run, options) {
   found <- vector("list", length(shares))
   mine <- groups_of_part(seq_along(shares), options$part)

@@ -6,12 +6,13 @@
 #' @param x Numeric, integer or logical matrix or data frame, at least 2 observations in rows, all
 #'   values finite.
 #' @inheritParams gknn
-#' @param min_points The number of points, itself included, within the core distance of an
-#'   observation. With more than 1, weights are *mutual reachability distances*: the largest of the
-#'   distance and the core distances of both ends; see *HDBSCAN* in [ghclust()].
+#' @param min_points The number of points that the core distance of an observation reaches, the
+#'   observation itself included. With more than 1, weights are *mutual reachability distances*: the
+#'   largest of the distance and the core distances of both ends; see *HDBSCAN* in [ghclust()].
 #' @param BPPARAM `NULL`, or workers, as in [gknn()], that share the first search, for the nearest
-#'   neighbours of each row. It is most of the work, unless many rows are equal. `threads` is the
-#'   number of each worker, and of this process. The result is the same, bit for bit.
+#'   neighbours of each row. This search is most of the work, unless many rows are equal. `threads`
+#'   is the number of threads of each worker, and of this process. The result is the same, bit for
+#'   bit.
 #'
 #' @details
 #' Distances are defined as in [gdist()]. Edges of equal weight are ordered by distance, by

@@ -36,9 +36,9 @@
 #' class `gmhclust_error_memory`. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Over several processes or machines:
-#' The workers of `BPPARAM` share the queries. Each gets one copy of `x` and `query`; for files and
-#' an `HDF5Array`, only their description, and reads them, so it must be able to. No progress is
-#' shown for workers. An error names the range of rows whose search failed.
+#' The workers of `BPPARAM` share the queries. Each worker gets one copy of `x` and `query`. If `x`
+#' is files or an `HDF5Array`, a worker gets only their description, and must be able to read them.
+#' No progress is shown for workers. An error names the range of rows whose search failed.
 #'
 #' @inheritSection gmhclust Workers
 #'
@@ -127,7 +127,7 @@ neighbours_by_workers <- function(search, rows, searches, radius, workers, call)
            radius = if (length(radius) == 1) radius else radius[share])
     }
   )
-  # Shares of one worker lie far apart.
+  # Deals the shares to the workers in turn, so that shares of one worker lie far apart.
   dealt <- order((seq_along(tasks) - 1L) %% count_workers(workers))
   arg <- if (is.null(search$query)) "x" else "query"
   found <- run_tasks(

@@ -174,7 +174,7 @@ as_hits <- function(nn, n = NULL) {
 
 # Stops if `nn` is not like the value of gknn() or gneighbours().
 check_neighbours <- function(nn, arg, call) {
-  # For objects of S4, lengths() can end R.
+  # lengths() can crash R for objects of S4.
   is_plain <- function(part) is.numeric(part) && !is.object(part) && !isS4(part)
   is_form <- function(part) {
     is.matrix(part) && is_plain(part) ||

@@ -19,7 +19,7 @@ hclust_problems <- function(tree) {
   if (!is.null(problem)) return(problem)
   merges <- nrow(tree$merge)
   order <- tree$order
-  # A class does not matter here.
+  # `order` may have any class.
   if (is.numeric(order)) order <- unclass(order)
   order <- if (is_whole(order)) as.integer(order) else integer(0)
   faults <- tree_faults(tree$merge, order)
@@ -49,7 +49,7 @@ top_problems <- function(tree, n) {
   )
 }
 
-# The problem of `merge` as a matrix; NULL if it is one of whole numbers.
+# The problem of `merge` as a matrix; NULL if it is a matrix of whole numbers with two columns.
 matrix_problem <- function(merge) {
   if (!is.matrix(merge) || !is.numeric(merge) || ncol(merge) != 2 || nrow(merge) < 1) {
     return("`merge` is not a numeric matrix with 2 columns and at least 1 row")
@@ -62,11 +62,11 @@ matrix_problem <- function(merge) {
 }
 
 tree_faults <- function(merge, order) {
-  # Numbers that no integer can hold name no cluster, as this one.
+  # Numbers that no integer can hold become the largest integer, which names no cluster either.
   most <- .Machine$integer.max
   whole <- if (is.integer(merge)) merge else as_integers(pmax(pmin(merge, most), -most))
   faults <- run_job(job_tree_faults(whole, order), FALSE, "Checking the tree")
-  # By columns, as they were given.
+  # The numbers as they were given, column by column.
   if (length(faults$unknown) > 0) {
     merges <- nrow(merge)
     faults$unknown <- merge[merge < -merges - 1 | merge > merges | merge == 0]
@@ -98,7 +98,7 @@ height_problems <- function(height, merges) {
   id_problem(which(!is.finite(height)), "`height` is not finite at ")
 }
 
-# Whether x has whole numbers that integers can hold. Integers are not looked at one by one.
+# Whether x has whole numbers that integers can hold. Integers need only a check for NA.
 is_whole <- function(x) {
   if (!is.numeric(x) || is.object(x)) return(FALSE)
   if (is.integer(x)) return(!anyNA(x))

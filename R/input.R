@@ -116,9 +116,9 @@ check_finite <- function(x, arg, call, rows_before = 0L) {
   } else {
     all(is.finite(x))
   }
-  # Where R cannot give the values, the job that reads them will say so.
+  # If R cannot give the values (NULL), the job that reads them reports the error.
   if (is.null(finite) || finite) return(invisible())
-  # Slow, to locate the value for the error.
+  # This slow search locates the value for the error.
   bad <- which(!is.finite(x), arr.ind = TRUE, useNames = FALSE)
   first <- bad[order(bad[, 1], bad[, 2])[1], ]
   value <- x[first[1], first[2]]
@@ -266,10 +266,10 @@ label_values <- function(apriori) {
   values[!is.na(values) & !is_none]
 }
 
-# The distinct labels, as of label_values(), and `codes`: the place of each observation's label
-# among them, 0 for none.
+# The distinct labels, see label_values(), and `codes`: the place of each observation's label among
+# them, 0 for none.
 label_codes <- function(apriori) {
-  # Without names, for integer_codes() may return these integers as the codes.
+  # as.vector() drops names, because integer_codes() may return these integers as the codes.
   coded <- if (is_plain_integers(apriori)) {
     suspendInterrupts(integer_codes(as.vector(apriori), NULL))
   }
@@ -278,7 +278,7 @@ label_codes <- function(apriori) {
   list(labels = labels, codes = codes_of(apriori, labels))
 }
 
-# The places of values among distinct labels, 0 for none. match() takes longer.
+# The places of values among distinct labels, 0 for none. integer_codes() is faster than match().
 codes_of <- function(values, labels) {
   coded <- if (is_plain_integers(values) && is_plain_integers(labels)) {
     suspendInterrupts(integer_codes(as.vector(values), labels))

@@ -25,7 +25,6 @@
 #'   covariance depend on rounding; `mhclust()` uses f = 1 for these clusters, see *Shapes* in
 #'   [gmhclust()].
 #' * The covariance has the divisor m - 1, as in mhca, unlike in Šmelko's program.
-#'
 #' * mhca warns of an apriori cluster with more members than the threshold. `mhclust()` does not:
 #'   the threshold is the number of members that a reliable covariance needs, so a larger apriori
 #'   cluster has a reliable covariance.

@@ -215,7 +215,7 @@ merged_populations <- function(x, of, merging) {
   if (inherits(model, "population_model")) attributes$model <- renamed_model(model, merging)
   if (k < length(of$names)) {
     to <- merging$to
-    # Relative to populations that are no more.
+    # Strengths of membership are relative to populations that no longer exist.
     attributes$strength <- NULL
     x <- c(0L, to)[of$number + 1L]
     attributes$k <- k

@@ -25,8 +25,9 @@ npy_reader <- function(files, transform) {
   })
 }
 
-# What the header of a file says: its `path`, the numbers of `rows` and `columns`, and the `layout`
-# of the values. Stops if they are no numbers in rows and columns.
+# The description of a file, from its header: its `path`, the numbers of `rows` and `columns`, and
+# the `layout` of the values, see read_records(). Stops if the file does not have numbers in rows
+# and columns.
 describe_npy <- function(path) {
   if (!file.exists(path)) stop("it does not exist")
   connection <- file(path, "rb")

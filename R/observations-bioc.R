@@ -13,7 +13,8 @@ observations.SummarizedExperiment <- function(x, of = c("columns", "rows"), assa
   count <- length(SummarizedExperiment::assays(x, withDimnames = FALSE))
   if (count == 0) refuse("x", "has no assays", "it must have at least 1", call)
   chosen <- check_part(assay, assays, count, "assay", "assays", call)
-  # The experiment has the names: a symmetric matrix cannot name rows and columns differently.
+  # The names are those of the experiment, because a symmetric matrix cannot name rows and columns
+  # differently.
   values <- SummarizedExperiment::assay(x, chosen, withDimnames = FALSE)
   of <- check_choice(of, c("columns", "rows"), "of", call)
   of_experiment(values, dimnames(x), of, features, call)
@@ -78,7 +79,7 @@ of_experiment <- function(values, names, of, features, call) {
     values <- transposed(values)
     names <- rev(names)
   }
-  # The values of an experiment are not distances.
+  # The values of an experiment are not distances, even if the matrix looks like distances.
   values <- if (is.matrix(values) || inherits(values, "Matrix")) {
     observations(values, rows_are_observations = TRUE)
   } else {
@@ -90,7 +91,8 @@ of_experiment <- function(values, names, of, features, call) {
   values
 }
 
-# The transpose of a matrix of any class. t() of base R transposes no S4 matrix but a DelayedMatrix.
+# The transpose of a matrix of any class. t() of base R transposes no S4 matrix except a
+# DelayedMatrix.
 transposed <- function(x) {
   if (inherits(x, "Matrix")) return(Matrix::t(x))
   if (isS4(x) && !is_delayed(x)) return(transposed(observations(x)))

@@ -55,12 +55,14 @@ flow_expressions <- function(x, call) {
   values
 }
 
-# A list of the names of the `count` `channel`s, and of the `marker`s, NA where a channel has none.
+# A list: `channel`, the names of the `count` channels; and `marker`, the names of their markers, NA
+# for a channel without a marker.
 flow_parameters <- function(x, count, call) {
   parameters_of(read_slot(x, "parameters", call), count, call)
 }
 
-# The same of an AnnotatedDataFrame; any `count` if it is NULL.
+# As flow_parameters(), from an AnnotatedDataFrame. If `count` is NULL, any number of channels is
+# valid.
 parameters_of <- function(parameters, count, call) {
   parameters <- read_slot(parameters, "data", call)
   if (!is.data.frame(parameters) || !is.null(count) && nrow(parameters) != count) {
@@ -91,7 +93,7 @@ is_named_like <- function(names, patterns) {
   grepl(one, names, ignore.case = TRUE, perl = TRUE, useBytes = TRUE)
 }
 
-# The colour or wavelength of the laser of scattered light.
+# A pattern for the colour or wavelength of a laser, before the name of a scatter channel.
 laser <- paste0(
   "((uv|v|b|g|y|yg|r|n?ir|ultraviolet|violet|blue|green|yellow|yellow_green|orange|red|infrared)_|",
   "[0-9]{3}_(nm_)?)?"

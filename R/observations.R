@@ -1,6 +1,6 @@
 #' Observations of an object
 #'
-#' Converts an object to a matrix with observations in rows, or describes files with them. The
+#' Converts an object to a matrix with observations in rows, or describes files that have them. The
 #' functions of this package call `observations()` on their data, so they take every object that has
 #' a method: matrices, data frames, files, flow cytometry data, and Bioconductor experiments. Call
 #' it to see the values that the functions use. A method for another class extends all functions to
@@ -13,8 +13,9 @@
 #'     \pkg{flowWorkspace}: every cell is an observation. See *Sets of samples*;
 #'   * the names of **FCS files**, or of a folder with them: every event is an observation; or the
 #'     names of **Parquet files**, or of a folder with them, or of **.npy files** of NumPy: every
-#'     row of a table or an array is one. See *Files*;
-#'   * a **function** of the numbers of a first and a last row that gives these rows as a matrix;
+#'     row of a table or an array is an observation. See *Files*;
+#'   * a **function** of two row numbers, the first and the last, that returns these rows as a
+#'     matrix;
 #'   * a `SummarizedExperiment` or `SingleCellExperiment`, or an `ExpressionSet` of package
 #'     \pkg{Biobase};
 #'   * a matrix of any class of package \pkg{Matrix}, dense or sparse; a `DelayedMatrix`, for
@@ -51,16 +52,16 @@
 #' @details
 #' `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`, files, a
 #' `cytoset` or a function. [gknn()] and `predict()` read all of these in blocks; [gkmeans()],
-#' [gmhclust()] and [cut_populations()] read them in blocks, except sparse matrices, and keep them
-#' in memory or in a scratch file, by their argument `memory`. The other functions convert them to
-#' dense matrices after checking the memory; for a large sparse matrix, a message of class
-#' `gmhclust_message_dense` says so.
+#' [gmhclust()], [cut_populations()] and [stability()] read them in blocks, except sparse matrices,
+#' and keep them in memory or in a scratch file, by their argument `memory`. The other functions
+#' convert them to dense matrices after checking the memory; for a large sparse matrix, a message of
+#' class `gmhclust_message_dense` says so.
 #'
 #' @section Files:
-#' Only the headers of files are read at first. If files are damaged or have other channels than the
-#' first one, one error names all of them; columns are matched by name. Later, events are read in
-#' blocks, as often as they are needed, and files must not change meanwhile. `channels`,
-#' `use` and `cofactor` are as for a `flowFrame`.
+#' At first, only the headers of files are read. One error names all files that are damaged, or all
+#' files whose channels differ from the channels of the first file; columns are matched by name.
+#' Later, events are read in blocks, as often as they are needed, so files must not change
+#' meanwhile. `channels`, `use` and `cofactor` are as for a `flowFrame`.
 #'
 #' Files of FCS 2.0 to 3.1 (Spidlen et al. 2010) are read with values in single or double precision,
 #' or integers of 8, 16 or 32 bits. The values are those of `flowCore::read.FCS(transformation =
@@ -82,21 +83,21 @@
 #' Every sample of a `flowSet` or `cytoset` must have the chosen channels. They are matched by name,
 #' and one error names all samples that lack some.
 #'
-#' The cells of a `flowSet`, which are in memory, become one matrix, with an attribute: the `sample`
-#' of each cell. A `cytoset` is on disk and is read as files are, whenever functions need its
-#' cells: one sample at a time is in memory, with all its channels. Its samples must not change
-#' meanwhile, for example by `transform()`. Workers of `BPPARAM` read it only if they
-#' are forks of this R process, as those of `BiocParallel::MulticoreParam()`. `in_blocks = TRUE`
-#' reads a `flowSet` in the same way.
+#' The cells of a `flowSet`, which are in memory, become one matrix, whose attribute `sample` has
+#' the sample of each cell. A `cytoset` is on disk and is read as files are, whenever functions need
+#' its cells: one sample at a time is in memory, with all its channels. Its samples must not change
+#' meanwhile, for example by `transform()`. Workers of `BPPARAM` read it only if they are forks of
+#' this R process, as those of `BiocParallel::MulticoreParam()`. `in_blocks = TRUE` reads a
+#' `flowSet` in the same way.
 #'
 #' [count_populations()] counts cells in each sample of both.
 #'
 #' @section Flow cytometry:
-#' Flow cytometry data are not compensated, so compensate them first. Transform them first, or by
-#' `cofactor`: the usual values are 5 for mass cytometry and 150 for fluorescence (Bendall et al.
-#' 2011, Figure S2). A named `cofactor` may also name channels that are not chosen. It must name
-#' every chosen channel, except channels that are left out by default (scatter, time and so on):
-#' without a cofactor, their values stay as they are.
+#' `observations()` does not compensate flow cytometry data, so compensate them first. Transform
+#' them first, too, or by `transform` or `cofactor`. The usual cofactors are 5 for mass cytometry
+#' and 150 for fluorescence (Bendall et al. 2011, Figure S2). A named `cofactor` may also name
+#' channels that are not chosen. It must name every chosen channel, except channels that are left
+#' out by default (scatter, time and so on): without a cofactor, their values stay as they are.
 #'
 #' Without `channels`, the names of the channels (`$PnN`) decide which channels are left out:
 #' * scatter: `FSC-A`, `SSC-B-H`, `VSSC-A`, `Violet SSC-A`, `BSC-A`, `FS Lin`, `FALS`, `LightLoss`;
@@ -116,8 +117,8 @@
 #' `gmhclust_message_columns` if
 #' * a column looks like an identifier or a time: whole numbers that are all different, or numbers
 #'   that never decrease. Distances would depend mostly on this column;
-#' * [gmhclust()], [mhclust()] or [gkmeans()] get more columns than rows: the observations may be in
-#'   columns.
+#' * [gmhclust()], [mhclust()], [gkmeans()] or [stability()] get more columns than rows: the
+#'   observations may be in columns.
 #'
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `x` has no numbers or is of another class, if an
@@ -125,11 +126,11 @@
 #' data in memory have the same value in all events of each channel, as after reading a file
 #' wrongly.
 #'
-#' @return For files, functions and a `cytoset`, an object of class [row_blocks]. Else a double
-#'   matrix with observations in rows. If the observations have names, these are the row names. A
-#'   sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or a
-#'   `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
-#'   `flowSet` have an attribute `sample`, a factor: the sample of each row.
+#' @return For files, functions, a `cytoset`, and a `flowSet` with `in_blocks = TRUE`, an object of
+#'   class [row_blocks]. Else a double matrix with observations in rows. If the observations have
+#'   names, these are the row names. A sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`;
+#'   a `DelayedMatrix` or a `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`.
+#'   The observations of a `flowSet` have an attribute `sample`, a factor: the sample of each row.
 #' @references
 #' Spidlen J, Moore W, Parks D, et al. (2010). Data File Standard for Flow Cytometry, version FCS
 #' 3.1. *Cytometry Part A* 77A(1), 97-100. \doi{10.1002/cyto.a.20825}
@@ -174,7 +175,7 @@ observations.default <- function(x, rows_are_observations = FALSE, ...) {
   if (!is.matrix(x) || !is_numeric_type(x)) {
     refuse("x", paste("is", describe(x)), needs_observations, call)
   }
-  # A matrix of another class has methods of its own.
+  # A class may have its own methods, which must not be called for a plain matrix.
   if (is.object(x)) x <- unclass(asS4(x, FALSE))
   refuse_square_distances(as_doubles(x), rows_are_observations, call)
 }
@@ -346,7 +347,7 @@ read_all <- function(x, arg, call) {
   }
   if (!is_row_blocks(x)) return(as_doubles(as.matrix(x)))
   values <- x[, , drop = FALSE]
-  # As of a flowSet, which is not read in blocks.
+  # The attribute that the observations of a flowSet have if they are not read in blocks.
   if (identical(x$what[1], "sample")) attr(values, "sample") <- parts_of_rows(x)
   values
 }

@@ -169,7 +169,8 @@ population_tree <- function(tree, shown, arg, call) {
   )
 }
 
-# The tree above populations, with those of similar colours of medians side by side.
+# The tree above populations, in an order in which populations with similar colours of medians are
+# side by side.
 tree_in_order <- function(tree, colours, call) {
   if (is.null(tree)) return(NULL)
   # Squares of large values would overflow.
@@ -258,7 +259,7 @@ ordered_groups <- function(labels) {
   if (is.raw(labels)) labels <- as.integer(labels)
   if (is.object(labels) || !(is.numeric(labels) || is.character(labels))) return(as.factor(labels))
   labels <- as.vector(labels)
-  # Zero is a label here.
+  # label_codes() takes 0 for no label; here, 0 is a label.
   coded <- if (is.integer(labels) && length(labels) > 0 && isTRUE(min(labels) > 0)) {
     label_codes(labels)
   }

@@ -190,7 +190,8 @@ complex_keys <- function(shares, plan) {
     shown <- c(shown, "more")
     text <- c(text, paste(plan$keys$left_out, "more"))
   }
-  # ComplexHeatmap evaluates arguments on the device by which it measures: this comes before.
+  # Computed before the call: ComplexHeatmap evaluates arguments on the device on which it measures
+  # text.
   text <- with_space(text, plan$keys$points)
   ComplexHeatmap::rowAnnotation(
     gate = rep("1", nrow(shares)), col = list(gate = colours), simple_anno_size = inches(0),
@@ -237,7 +238,7 @@ with_space <- function(text, points, font = 1) {
   vapply(seq_along(text), function(i) gsub("(?=\n|$)", spaces[i], text[i], perl = TRUE), "")
 }
 
-# The value of `code` on the device by which ComplexHeatmap measures.
+# The value of `code` on the device on which ComplexHeatmap measures text.
 on_pdf_device <- function(code) {
   current <- grDevices::dev.cur()
   grDevices::pdf(NULL)

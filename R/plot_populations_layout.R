@@ -174,12 +174,16 @@ fit_keys <- function(names, room, height, points) {
 
 # ---- the plan -----------------------------------------------------------------------------------
 
-# What is where in a picture of `size`, its width and height: a list of width: of each panel, 0 for
-#   one that is not there; title, headings: fitted texts, above the picture and above panels; body:
-#   the height of the heat maps; below: the height of names and axes below them; rows, markers,
-#   samples: fitted names of rows and columns; members: the size of their numbers, 0 if there is no
-#   room for these; keys, legend_points: the legend; notes: what is left out, and the space for it.
-#   `spare` is the height that the engine needs in addition to the parts of the legend.
+# The plan of a picture of this `size`, a width and a height. A list:
+#   `width`: the width of each panel, 0 for a panel that is not drawn;
+#   `title`, `headings`: fitted texts, above the picture and above panels;
+#   `body`: the height of the heat maps;
+#   `below`: the height of names and axes below the heat maps;
+#   `rows`, `markers`, `samples`: fitted names of rows and columns;
+#   `members`: the size of text of the numbers of members, 0 if they have no room;
+#   `keys`, `legend_points`: the legend;
+#   `notes`, `note`: what is left out, and its text below the picture.
+# `spare` is the height that the engine needs in addition to the parts of the legend.
 plan_picture <- function(content, scale, main, size, call, spare = 0) {
   points <- 12 * min(1, max(0.75, min(size / c(10, 6))))
   inner <- size - 2 * picture_margin

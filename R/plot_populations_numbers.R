@@ -16,10 +16,10 @@
 #' A rectangle that contains several populations of `x` is white.
 #'
 #' The point below column `k` is the valley depth of the split that leads from `k` - 1 to `k`
-#' populations: 0 is a gap, 1 is no valley. A point below the line at 0.3 is a split that separates
-#' two populations by itself. A deep valley at a large `k` means that a clear population appears at
-#' this `k`, even if earlier splits have no valley. Points are missing if the populations were found
-#' without observations.
+#' populations: 0 is a gap, 1 is no valley. A point below the line at 0.3 is a split that, as a
+#' rule, separates two populations by itself. A deep valley at a large `k` means that a clear
+#' population appears at this `k`, even if earlier splits have no valley. Points are missing if the
+#' populations were found without observations.
 #'
 #' @return `x`, invisibly.
 #' @section Errors:

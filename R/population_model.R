@@ -64,8 +64,8 @@
 #' with `top`) per cell and population otherwise. A GPU is not used, because copying the cells to it
 #' would take longer.
 #'
-#' Results are the same, bit for bit, for any number of threads, on every processor, and for blocks
-#' of a `DelayedMatrix`. The size of a model, in memory and in a file of `saveRDS()`, does not
+#' Results are the same, bit for bit, for any number of threads, on every processor, and for data
+#' that are read in blocks. The size of a model, in memory and in a file of `saveRDS()`, does not
 #' depend on the number of cells.
 #'
 #' @return `population_model()`: a list of class `population_model`:

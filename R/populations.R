@@ -76,7 +76,7 @@ summary.populations <- function(object, ...) {
   )
 }
 
-# Populations without the attributes that only print() uses.
+# Populations as a plain vector: without class and attributes, except names.
 plain_populations <- function(x) {
   if (inherits(x, "populations")) attributes(x) <- list(names = names(x))
   x

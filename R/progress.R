@@ -1,4 +1,5 @@
-# How far long work is: a bar in a terminal, lines in a log, or conditions of package progressr.
+# Shows how much of long work is done: a bar in a terminal, lines in a log, or conditions of package
+# progressr.
 #
 # Argument `progress` is FALSE, TRUE or "progressr". A display is a list of two functions:
 # show(c(done, expected)) and close(), which the caller must call at the end, once or more often. If
@@ -16,8 +17,8 @@ check_progress <- function(progress, call) {
   as.vector(progress)
 }
 
-# The display of the work `what`. `units`, if given, is list(total, name): the number of things
-# that all work is about, of which the display counts the finished ones.
+# The display of the work `what`. `units`, if given, is list(total, name): the display then also
+# shows how many of `total` rows, or other things with this `name`, are finished.
 progress_display <- function(what, progress, units = NULL, envir = parent.frame()) {
   furthest <- 0
   is_open <- TRUE

@@ -1,4 +1,5 @@
-# Trees by mutual reachability distances: what HDBSCAN makes of them.
+# What HDBSCAN computes from trees by mutual reachability distances: the mass of each cluster, the
+# strength of each membership, and outlier scores (GLOSH).
 #
 # Campello, Moulavi and Sander (2013), doi:10.1007/978-3-642-37456-2_14, and with Zimek (2015),
 # doi:10.1145/2733381. Densities are 1 / height. Values are those of dbscan::hdbscan().
@@ -27,7 +28,7 @@ check_reachability <- function(x, method, members, min_points, call) {
   }
 }
 
-# Whether a tree is one of mutual reachability distances, and complete.
+# Whether a tree is a whole tree by mutual reachability distances.
 has_core_distances <- function(tree) {
   is.numeric(tree$core) && is.null(tree$members) && length(tree$core) == nrow(tree$merge) + 1L &&
     is.list(tree$settings) && is_single_number(tree$settings$min_points)

@@ -28,8 +28,8 @@
 #' two branches meet.
 #'
 #' **With weights**, the branch of lower weight is on the left at each merge, and branches of equal
-#' weight keep their sides. This is the order of [stats::reorder.dendrogram()], whose `agglo.FUN`
-#' is a function. The words are those of package \pkg{vegan}; its default is `"mean"`.
+#' weight keep their sides. This is the order of [stats::reorder.dendrogram()], whose `agglo.FUN` is
+#' a function. The names of functions are those of package \pkg{vegan}, whose default is `"mean"`.
 #'
 #' Packages \pkg{vegan} and \pkg{seriation} have methods for trees, too, and R calls the method of
 #' the package that was loaded last. `gmhclust::reorder.hclust(tree, d)` always calls this one.

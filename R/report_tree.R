@@ -72,8 +72,8 @@ given_names <- function(populations) {
   ifelse(levels == as.character(seq_along(levels)), "", levels)
 }
 
-# The numbers of the splits to show: those above the `chosen` clusters, and the first ones from the
-# top, for at most `most` branches.
+# The numbers of the splits to show: the splits above the `chosen` clusters, and the first splits
+# from the top, for at most `most` branches.
 shown_splits <- function(condensed, chosen, most, call) {
   parent <- condensed$parent
   is_above <- logical(length(parent))

@@ -3,9 +3,9 @@
 #' Observations read in blocks
 #'
 #' The value of [observations()] for names of files, a `cytoset` and functions. It has rows and
-#' columns, but holds no values: [gkmeans()], [gmhclust()], [gknn()] and `predict()` read it in
-#' blocks of rows, so the values need not fit in memory. The other functions read all values at
-#' once.
+#' columns, but holds no values: [gkmeans()], [gmhclust()], [cut_populations()], [stability()],
+#' [gknn()] and `predict()` read it in blocks of rows, so the values need not fit in memory. The
+#' other functions read all values at once.
 #'
 #' `x[i, j]` reads rows and columns as a matrix, and `as.matrix(x)` all of them; for a `cytoset`,
 #' the matrix has the attribute `sample`, as for a `flowSet`.

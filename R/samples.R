@@ -51,15 +51,16 @@ observations.cytoset <- function(x, channels = NULL, use = c("marker", "channel"
 
 # ---- channels -----------------------------------------------------------------------------------
 
-# The channels that are `wanted`, see wanted_channels(), in the files or samples with these `names`,
-# each of which is `described`: a list with its `parameters`, as of flow_parameters(). Returns a
-# list of the `columns`, their names, and of the `parts`: what is described, with the numbers of its
-# chosen `columns` in this order, their `names` and `cofactors`. `what` are "files" or "samples".
+# Chooses the channels that are `wanted`, see wanted_channels(), in files or samples with these
+# `names`. `described` has a list for each of them, with its `parameters`, see flow_parameters().
+# Returns a list: the names of the `columns`; and the `parts`, which are the described files or
+# samples, each with the numbers of its chosen `columns` in this order, their `names` and
+# `cofactors`. `what` is "files" or "samples".
 choose_channels <- function(names, described, wanted, call, what = "files") {
   parts <- lapply(described, function(part) {
     tryCatch(c(part, choose_columns(part$parameters, wanted, call)), error = problem_of)
   })
-  # An argument that is wrong for all parts is no problem of parts.
+  # If all parts fail for the same reason, an argument is wrong: this call raises its error.
   if (is.character(parts[[1]]) && length(unique(parts)) == 1) {
     choose_columns(described[[1]]$parameters, wanted, call)
   }
@@ -72,8 +73,8 @@ choose_channels <- function(names, described, wanted, call, what = "files") {
   list(columns = columns, parts = parts)
 }
 
-# A part with its chosen columns in the order of `columns`, those of the `first` part; or a text
-# that says why it has not.
+# A part with its chosen columns in the order of `columns`, which are the columns of the part named
+# `first`. If the part has other columns, a text that says so.
 in_columns_of <- function(part, columns, first) {
   lacks <- setdiff(columns, part$names)
   more <- setdiff(part$names, columns)
@@ -86,7 +87,7 @@ in_columns_of <- function(part, columns, first) {
     ))
   }
   if (identical(part$names, columns)) return(part)
-  # Names that are there twice cannot be matched, but need not be, if all parts have them alike.
+  # Repeated names cannot be matched. Parts that have them in the same order have returned above.
   if (anyDuplicated(columns) > 0) {
     twice <- columns[anyDuplicated(columns)]
     return(paste0("its channels are in another order than those of ", first, ", where ",
@@ -117,8 +118,8 @@ check_samples_of_set <- function(names, call) {
   if (length(names) == 0) refuse("x", "has no samples", "it must have at least 1", call)
 }
 
-# The samples of a set, as of choose_channels(). `describe` gives the number of `events` of a sample
-# and its `parameters`.
+# The samples of a set: the value of choose_channels(), with the `names` of the samples and their
+# numbers of `events`. `describe` gives the number of `events` of a sample and its `parameters`.
 describe_samples <- function(names, describe, wanted, call) {
   described <- describe_parts(names, describe, "samples", call)
   samples <- choose_channels(names, described, wanted, call, "samples")
@@ -143,8 +144,8 @@ functions_of_cytosets <- function(call) {
   )
 }
 
-# The observations of the frames of samples, one after the other, with an attribute: the sample of
-# each.
+# The observations of the frames of samples, one after the other. Attribute `sample` has the sample
+# of each observation.
 stack_frames <- function(frames, samples, transform, call) {
   values <- Map(function(frame, part) {
     frame_values(frame@exprs, part, transform, call)

@@ -1,12 +1,12 @@
-# Spanning trees by workers: they find the nearest other rows of each row, which is most of the
-# work. This process joins the components, and searches again where these rows do not suffice.
+# Spanning trees by workers. The workers find the nearest other rows of each row, which is most of
+# the work. This process joins the components, and searches again where these rows are not enough.
 
-# Number of nearest rows that are found for a tree by distances.
+# Number of nearest other rows that workers find for each row, unless `min_points` needs more.
 rows_for_tree <- 8
 
 # The nearest other rows of each row of x, found by workers, as job_gknn() returns them; NULL
-# without workers. `source` is the user's data. `device` is that of the workers; without them it is
-# not evaluated, so its messages come once.
+# without workers. `source` is the user's data. `device` is the device of the workers; without
+# workers it is not evaluated, so its messages come only once.
 known_neighbours <- function(source, x, metric, min_points, workers, device, call) {
   if (is.null(workers)) return(NULL)
   k <- as.integer(min(nrow(x) - 1, max(rows_for_tree, min_points - 1)))

@@ -24,11 +24,11 @@
 #' @section Definition:
 #' Without apriori clusters, each draw has n of the n observations, drawn with replacement; with
 #' apriori clusters, it has G of the G apriori clusters and loose observations (those in no apriori
-#' cluster), drawn with replacement, each with all its observations. What is drawn several times
-#' counts once, because copies would be clusters by themselves; so a draw has about 63% of the
-#' observations. It is clustered by the settings of the tree; the threshold stays the same number of
-#' members. The trees within apriori clusters do not change, so only the tree above them is computed
-#' again, and only its branches are assessed.
+#' cluster), drawn with replacement, each with all its observations. An observation or cluster that
+#' is drawn several times counts once, because copies would be clusters by themselves; so a draw has
+#' about 63% of the observations. It is clustered by the settings of the tree; the threshold stays
+#' the same number of members. The trees within apriori clusters do not change, so only the tree
+#' above them is computed again, and only its branches are assessed.
 #'
 #' The agreement of a branch with a draw is the largest Jaccard coefficient between the drawn
 #' members of the branch and any branch of the new tree: the number of members that are in both,
@@ -78,7 +78,7 @@
 #'     \item{`min_members`, `backend`}{the minimum, as a count; `"cpu"` or `"cuda"`.}
 #'   }
 #'   `print()` shows the populations and says which are stable. `plot()` draws their mean
-#'   agreements, with lines from the first to the ninth decile of the draws, above Hennig's limits.
+#'   agreements, with lines from the first to the ninth decile of the draws, and Hennig's limits.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `tree` is not a whole tree with the settings of
 #' [gmhclust()], if `x` does not have its observations, or if another argument is invalid; and the
@@ -156,7 +156,7 @@ check_repeatable <- function(tree, arg, call) {
   }
 }
 
-# The populations to look for, as of shown_populations(); NULL for none.
+# The populations to look for, as shown_populations() returns them; NULL for none.
 populations_to_find <- function(tree, x, populations, least, device, options, call, ...) {
   if (identical(populations, FALSE)) return(NULL)
   if (is.null(populations)) {
@@ -226,8 +226,8 @@ check_heights <- function(x, tree, arg, call) {
   }
 }
 
-# The branches of the top to look for: those that begin at its splits, without single leaves. A list
-# of the `merge` of each and of its `first` and `last` place in `top$order`.
+# The branches of the top to look for: branches of several leaves that begin at its splits. A list
+# of the `merge` of each branch, of its `first` and `last` place in `top$order`, and of its `size`.
 branch_sets <- function(top, least, n) {
   nodes <- tree_nodes(top$merge, top$members)
   count <- nodes$count

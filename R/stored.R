@@ -14,7 +14,7 @@ as_stored_observations <- function(x, arg, need, options, call, ..., wide = TRUE
   store_observations(as_data(x, arg, call, ...), arg, need, options, call, wide)
 }
 
-# The same of the value of as_data().
+# As as_stored_observations(), for a value of as_data().
 store_observations <- function(x, arg, need, options, call, wide = TRUE) {
   need <- need(ncol(x))
   check_budget(x, arg, need, options$memory, call)
@@ -63,7 +63,7 @@ store_rows <- function(x, arg, need, options, call) {
   new_stored_rows(handle, dim(x), dimnames(x), folder)
 }
 
-# A matrix as stored rows in memory, for several jobs: each would copy a matrix.
+# A matrix as stored rows in memory, for several jobs, because each job would copy the matrix.
 store_matrix <- function(x, threads, call = NULL) {
   handle <- run_job(job_stored_begin(nrow(x), ncol(x), NULL), FALSE, reading_rows, call)
   run_job(job_stored_append(handle, x, threads), FALSE, reading_rows, call)
@@ -73,8 +73,8 @@ store_matrix <- function(x, threads, call = NULL) {
 
 reading_rows <- "Reading observations"
 
-# Maximum number of values in a block that is handed over, 32 MB: few, since reading takes a few
-# times as much memory, and each block is read only once.
+# Maximum number of values in a block that is handed over, 32 MB. Blocks are small, because reading
+# takes a few times as much memory, and each block is read only once.
 handed_values <- 4e6
 
 new_stored_rows <- function(handle, size, names, folder) {
@@ -83,8 +83,8 @@ new_stored_rows <- function(handle, size, names, folder) {
             class = "stored_rows")
 }
 
-# Whether the values of x stay in memory: within the user's `memory`, or else, if there is twice as
-# much as the work needs.
+# Whether the values of x stay in memory. By the user's `memory`, they do if both the values and the
+# work fit in it; without it, if twice as much is available.
 fits_in_memory <- function(x, need, options) {
   copies <- if (is.null(options$copies)) 1 else options$copies
   bytes <- nrow(x) * (8 * ncol(x) * copies + need)
@@ -126,7 +126,7 @@ check_budget_size <- function(memory, call) {
 
 is_stored <- function(x) inherits(x, "stored_rows")
 
-# What a job takes as its `x`.
+# The value of x that a job takes as its argument `x`.
 job_data <- function(x) if (is_stored(x)) x$handle else x
 
 # Frees stored rows; anything else stays as it is.
@@ -138,7 +138,7 @@ dim.stored_rows <- function(x) x$size
 #' @export
 dimnames.stored_rows <- function(x) if (!all(lengths(x$names) == 0)) x$names
 
-# Reads rows and columns, as of a matrix.
+# Reads rows and columns, like `[` of a matrix.
 #' @export
 `[.stored_rows` <- function(x, i, j, drop = TRUE) {
   rows <- if (!missing(i)) seq_len(nrow(x))[i]
@@ -161,8 +161,8 @@ without_columns <- function(x, columns) {
   changed_rows(x, kept, 1, 0, 1)
 }
 
-# The stored rows (x / scale - shift) / unit, in the columns `kept`; `scale`, `shift` and `unit` are
-# of one value or of one for each of these columns. Frees x.
+# The stored rows (x / scale - shift) / unit, in the columns `kept`; `scale`, `shift` and `unit`
+# have a single value, or a value for each of these columns. Frees x.
 changed_rows <- function(x, kept, scale, shift, unit, call = NULL) {
   numbers <- lapply(list(scale, shift, unit), function(value) {
     rep_len(as.double(value), length(kept))

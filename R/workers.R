@@ -67,11 +67,11 @@ are_local <- function(workers) {
 }
 
 # Calls work(task, shared) for each of `tasks`; `work` is the name of the function. The calls are
-# made here or on workers, each of which gets an equal share of the tasks and one copy of `shared`.
-# Returns a list of values. If a task fails, the call stops with an error of the same class that
-# names the task by name(task); the shares of other workers are finished first. In messages, `what`
-# names the work and `hint` comes last. If a worker is lost, the error names the tasks for which
-# is_done(task) is FALSE.
+# made here, or on workers, each of which gets an equal share of the tasks and one copy of `shared`.
+# Returns a list of values. If a task fails, the shares of other workers are finished first, then
+# the call stops with an error of the same class, which names the task by name(task). In messages,
+# `what` names the work and `hint` comes last. If a worker is lost, the error names the tasks for
+# which is_done(task) is FALSE.
 run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
                    is_done = function(task) FALSE) {
   if (length(tasks) == 0) return(list())
@@ -82,7 +82,7 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
     shares <- lapply(shares, function(share) tasks[share])
     values <- tryCatch(
       run_shares(shares, work, shared, workers),
-      # First: an error of the handler of interrupts would come here otherwise.
+      # Before `interrupt`: otherwise it would also catch the error that `interrupt` raises.
       error = function(condition) {
         left <- Filter(Negate(is_done), tasks)
         stop(lost_worker_error(condition, vapply(left, name, ""), hint, call))
@@ -102,8 +102,8 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
   values
 }
 
-# The values of each share of tasks, by one worker each; a list of lists. An error of the engine, or
-# of a worker outside of its tasks, stops it.
+# The values of each share of tasks, by one worker each; a list of lists. Stops at an error of
+# BiocParallel or parallel, or of a worker outside its tasks.
 run_shares <- function(shares, work, shared, workers) {
   library <- dirname(getNamespaceInfo("gmhclust", "path"))
   version <- getNamespaceVersion("gmhclust")

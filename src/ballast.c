@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Not malloc(): free() may keep the memory for the thread that allocated it. */
+/* malloc() will not do: free() may keep the memory for the thread that allocated it. */
 #ifndef _WIN32
 #include <sys/mman.h>
 

@@ -10,9 +10,9 @@
 
 #ifdef MADV_HUGEPAGE
 
-/* For all pages of this memory, those that it shares with the allocator's own data, too: if a
-   mapping had pages of both kinds, the system could not move it, and realloc() would copy it. Only
-   the time depends on whether the system follows. */
+/* Advises huge pages for all pages of this memory, also for pages that it shares with the
+   allocator's own data: if a mapping had pages of both kinds, the system could not move it, and
+   realloc() would copy it. Only the time depends on whether the system follows the advice. */
 void gmhclust_prefer_huge_pages(void *memory, size_t bytes) {
     uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE), start = (uintptr_t) memory;
     uintptr_t first = start / page * page, end = (start + bytes + page - 1) / page * page;

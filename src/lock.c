@@ -27,7 +27,7 @@ int gmhclust_lock_file(intptr_t file) {
     return TAKEN;
 }
 
-/* Also for processes that were forked while the lock was held. */
+/* Releases the lock, also for processes that were forked while it was held. */
 void gmhclust_unlock_file(intptr_t file) {
     flock((int) file, LOCK_UN);
 }

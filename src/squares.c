@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Values that are added up between two looks at `stop`. */
+/* Number of values that are added up between two checks of `stop`. */
 enum { AT_A_TIME = 1 << 20 };
 
 /* The distance, in values, to the next row and to the next column. */
@@ -11,7 +11,7 @@ struct steps {
     size_t row, column;
 };
 
-/* The sums of four columns: side by side, so that no addition waits for the one before it. */
+/* Adds up four columns side by side, so that no addition waits for the addition before it. */
 static void add_four(const double *const *column, size_t n, size_t step, long double *sums) {
     const double *a = column[0], *b = column[1], *c = column[2], *d = column[3];
     long double of_a = sums[0], of_b = sums[1], of_c = sums[2], of_d = sums[3];
@@ -33,8 +33,8 @@ static long double add_squares(long double total, const double *x, size_t n, siz
     return total;
 }
 
-/* The means of at most four columns of n values. Ends soon, with other values, once another thread
-   sets `stop`. */
+/* The means of at most four columns of n values. If another thread sets `stop`, the function soon
+   returns other values. */
 void gmhclust_means(const double *x, size_t n, size_t columns, struct steps steps,
                     const volatile int *stop, double *means) {
     long double sums[4] = {0};
@@ -49,8 +49,8 @@ void gmhclust_means(const double *x, size_t n, size_t columns, struct steps step
     for (size_t k = 0; k < columns; k++) means[k] = (double) (sums[k] / (long double) n);
 }
 
-/* The sum of the squares of n rows and p columns about their means, added column after column. Ends
-   soon, with another value, once another thread sets `stop`. */
+/* The sum of the squares of n rows and p columns about their means, added column after column. If
+   another thread sets `stop`, the function soon returns another value. */
 double gmhclust_squares(const double *x, size_t n, size_t p, struct steps steps,
                         const double *means, const volatile int *stop) {
     long double total = 0;

@@ -21,7 +21,7 @@ typedef struct {
     void *data;
 } attempt;
 
-/* Made while R loads the library, because making it can fail. */
+/* R makes it while it loads the library, because making it can fail. */
 static SEXP continuation = NULL;
 
 void gmhclust_prepare_values(void) {
@@ -43,14 +43,15 @@ static void leave(void *place, Rboolean jumps) {
 }
 
 /* The value of make(data), which is not R_NilValue, or NULL if R raised an error. R_tryCatchError()
-   needs memory itself before it can catch; R_UnwindProtect() needs none, and stops R's jump if that
-   memory lacks. Callers on R's side suspend interrupts, which would be stopped, too. */
+   needs memory itself before it can catch errors. R_UnwindProtect() needs none, so it catches the
+   jump if R_tryCatchError() has too little memory. R_UnwindProtect() would also stop interrupts, so
+   R code suspends interrupts around its calls. */
 static SEXP caught(SEXP (*make)(void *), void *data) {
     attempt wanted = {make, data};
     jmp_buf place;
     if (setjmp(place)) return NULL;
     SEXP value = R_UnwindProtect(with_handler, &wanted, leave, &place, continuation);
-    /* It refers to the value, which would never be freed. */
+    /* The continuation refers to the value, which would otherwise never be freed. */
     SETCAR(continuation, R_NilValue);
     return value == R_NilValue ? NULL : value;
 }
@@ -147,10 +148,10 @@ static SEXP collect_garbage(void *unused) {
     return R_NilValue;
 }
 
-/* Has R free what it does not use any more. */
+/* Runs R's garbage collector. */
 void gmhclust_collect_garbage(void) { caught(collect_garbage, NULL); }
 
-/* TRUE or FALSE, which R always has. */
+/* TRUE or FALSE, which always exist, so nothing is allocated. */
 SEXP gmhclust_logical(int value) {
     return Rf_ScalarLogical(value != 0);
 }
@@ -243,7 +244,7 @@ SEXP gmhclust_pointer(const char *tag, R_CFinalizer_t free) {
     return caught(make_pointer, &wanted);
 }
 
-/* The address of an external pointer with this tag; NULL of any other object. */
+/* The address of an external pointer with this tag; NULL for any other object. */
 void *gmhclust_address(SEXP pointer, const char *tag) {
     if (TYPEOF(pointer) != EXTPTRSXP || TYPEOF(R_ExternalPtrTag(pointer)) != SYMSXP) return NULL;
     const char *found = R_CHAR(PRINTNAME(R_ExternalPtrTag(pointer)));
@@ -293,8 +294,9 @@ static SEXP read_vector(void *data) {
     return vector;
 }
 
-/* Reads a vector of this type. Returns 0 for success, 1 if the object is none, 2 if R raised an
-   error, for lack of memory or because the object is of a class that does not give its values. */
+/* Reads a vector of this type. Returns 0 for success; 1 if the object has another type; 2 if R
+   raised an error, because it has too little memory or the class of the object does not give its
+   values. */
 int gmhclust_read(SEXP vector, int type, view *found) {
     found->first = NULL;
     found->length = 0;

@@ -8,9 +8,9 @@ use crate::memory::plan;
 use crate::rvalue::Values;
 use crate::vector;
 
-/// Bytes for each edge: its target, here and in a set, and its weight, here and in R. For each
-/// observation: its place in a set, a mark, and two ends.
+/// Bytes for each edge: its target, here and in a set, and its weight, here and in R.
 const BYTES_PER_EDGE: usize = 24;
+/// Bytes for each observation: its place in a set, a mark, and two ends.
 const BYTES_PER_ROW: usize = 24;
 
 /// Starts to compute the Jaccard coefficients of the neighbours of both ends of edges.
@@ -42,7 +42,7 @@ fn job_jaccard(count: Robj, target: Robj) -> Robj {
     Job::start(rows, prepare(), weights_to_r).into_r()
 }
 
-/// By observation, the end of its edges.
+/// For each observation, the end of its edges among all edges.
 fn ends(count: &[i32]) -> CoreResult<Vec<usize>> {
     let mut ends = memory::room("the weights of the edges need", count.len())?;
     let mut end = 0;

@@ -133,7 +133,7 @@ impl Stored {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// What there is, for one thread at a time.
+    /// The present state, locked for the calling thread.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,12 +7,12 @@ use gmhclust_core::digest::digest;
 
 use crate::rvalue::{self, Values};
 
-/// The digest that a text of R is; 0 for "".
+/// The digest from its text in R; 0 for "".
 pub fn from_text(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap_or(0)
 }
 
-/// A digest as R has it.
+/// The text of a digest for R.
 pub fn to_text(digest: u64) -> String {
     format!("{digest:016x}")
 }

@@ -20,7 +20,7 @@ fn is_all_finite(x: Robj, threads: i32) -> Robj {
     }
 }
 
-/// On this number of threads; if the system gives none, on the calling one.
+/// Checks the values on this number of threads, or on the calling thread if the system gives none.
 fn all_finite(values: &[f64], threads: i32) -> bool {
     let threads = usize::try_from(threads).unwrap_or(1);
     let several = (threads > 1).then(|| Cpu::new(threads).ok()).flatten();

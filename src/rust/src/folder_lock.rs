@@ -20,7 +20,7 @@ use crate::folder::path_of;
 use crate::job::Job;
 use crate::rvalue::{self, Kind, Pointer};
 
-/// The name of the lock file; R/gknn_files.R knows it, too.
+/// The name of the lock file; R/gknn_files.R has the same name.
 const NAME: &str = "gmhclust.lock";
 
 /// The first line of a lock file. A file with another first line is not touched.
@@ -197,7 +197,8 @@ impl Drop for FolderLock {
         if std::process::id() != self.process {
             return;
         }
-        // Removed before it is unlocked: a process that locks it then sees that it is gone.
+        // The file is removed before it is unlocked: a process that then locks it sees that it is
+        // gone.
         if is_at(&self.file, &self.path) {
             let _ = fs::remove_file(&self.path);
         }

@@ -71,7 +71,7 @@ fn set_attributes_in_place(mut vector: Robj, attributes: List) -> Robj {
     vector
 }
 
-/// `constant`: the constant rows of x, then of y, counted from 0.
+/// `constant` has the constant rows of x, then those of y, counted from 0.
 fn distances_to_r(constant: Vec<usize>, distances: Robj) -> CoreResult<Robj> {
     let constant = vector::doubles(constant.into_iter().map(|row| row as f64 + 1.0))?;
     rvalue::list([("distances", distances), ("constant", constant)])

@@ -13,9 +13,10 @@ use crate::rvalue::{self, Values};
 use crate::spanning::Spanning;
 use crate::{arguments, device, vector};
 
-/// Bytes that the computation and the result take for each row; BYTES_PER_VALUE for each value.
-/// Measured by inst/benchmarks/memory.R.
+/// Bytes that the computation and the result take for each row. Measured by
+/// inst/benchmarks/memory.R.
 const BYTES_PER_ROW: usize = 400;
+/// Bytes that the computation takes for each value. Measured by inst/benchmarks/memory.R.
 const BYTES_PER_VALUE: usize = 30;
 
 /// Starts to build a minimum spanning tree.

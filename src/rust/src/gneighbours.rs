@@ -11,9 +11,11 @@ use crate::memory::plan;
 use crate::rvalue::{self, Values};
 use crate::{arguments, device, vector};
 
-/// Smallest number of bytes that a search takes for each value of `x` and `query`; BYTES_PER_ROW
-/// for each row. Measured by inst/benchmarks/memory.R.
+/// Smallest number of bytes that a search takes for each value of `x` and `query`. Measured by
+/// inst/benchmarks/memory.R.
 const BYTES_PER_VALUE: usize = 20;
+/// Smallest number of bytes that a search takes for each row of `x` and `query`. Measured by
+/// inst/benchmarks/memory.R.
 const BYTES_PER_ROW: usize = 200;
 
 /// Bytes of a neighbour in R: its number and its distance.
@@ -72,7 +74,8 @@ fn job_gneighbours(
     Job::start(rvalue::rows(&x), prepare(), within_to_r).into_r()
 }
 
-/// The numbers, from 0, of some of `count` rows that begin at the row `first`.
+/// The numbers, from 0, of the chosen rows among `count` rows, whose first row has the number
+/// `first`.
 fn chosen(subset: &[i32], first: usize, count: usize) -> CoreResult<Vec<u32>> {
     let number = |&row: &i32| match usize::try_from(row) {
         Ok(row) if (1..=count).contains(&row) => Ok((first + row - 1) as u32),

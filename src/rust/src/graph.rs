@@ -29,7 +29,7 @@ pub fn graph_to_r(graph: Graph) -> CoreResult<Robj> {
 /// The graph from the two matrices that [`graph_to_r`] made.
 ///
 /// # Errors
-/// `Error::Input` if they are no such matrices; `Error::Memory`.
+/// `Error::Input` if they are no matrices of a graph; `Error::Memory`.
 pub fn graph_of(index: &Robj, distance: &Robj) -> CoreResult<Graph> {
     let (index, distance) = (
         Values::<i32>::of(index, "index")?,

@@ -79,9 +79,9 @@ impl Job {
         job
     }
 
-    /// As [`Job::start`], for work on observations, argument `x` of R, which `prepare` makes: as
-    /// [`Job::start_reading`] if they are a matrix of R. Their number determines the size of the
-    /// memory reserve.
+    /// As [`Job::start`], for work on the observations `x` of R. `prepare` makes the work. If `x`
+    /// is a matrix of R, the job reads it in place, as [`Job::start_reading`]. The number of
+    /// observations determines the size of the memory reserve.
     pub fn start_on<T, W>(
         x: Robj,
         prepare: impl FnOnce(&Data) -> CoreResult<W>,

@@ -1,8 +1,8 @@
 //! The boundary to R: converts arguments and results, nothing else.
 //!
-//! Every long computation is a [`job::Job`]. Each R verb has a file with the functions that start
-//! its jobs. Such a function parses its arguments, prepares the work, and names the function that
-//! converts the result to an R value.
+//! Every long computation is a [`job::Job`]. Each function that R users call has a file with the
+//! functions that start its jobs. Such a function parses its arguments, prepares the work, and
+//! names the function that converts the result to an R value.
 
 mod arguments;
 mod as_igraph;

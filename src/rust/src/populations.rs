@@ -11,8 +11,9 @@ use crate::results::{integers_to_r, r_integer};
 use crate::rvalue::{self, Values};
 use crate::{arguments, vector};
 
-/// Bytes that a search takes for each leaf; BYTES_PER_OBSERVATION for each observation.
+/// Bytes that a search takes for each leaf.
 const BYTES_PER_LEAF: usize = 72;
+/// Bytes that a search takes for each observation.
 const BYTES_PER_OBSERVATION: usize = 8;
 
 /// Starts to look for the populations of a tree.

@@ -11,7 +11,7 @@ use crate::rvalue::{self, Values};
 use crate::vector;
 
 extern "C" {
-    /// The function of R's `asinh()`, which differs from that of Rust in last bits.
+    /// C's `asinh()`, which R's `asinh()` calls. The last bits of Rust's function differ.
     fn asinh(x: f64) -> f64;
 }
 

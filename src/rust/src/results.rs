@@ -1,4 +1,4 @@
-//! Converts results that several verbs share to R values.
+//! Converts results that several functions of R share to R values.
 
 use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::Dendrogram;

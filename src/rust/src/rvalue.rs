@@ -1,7 +1,8 @@
 //! Makes and reads R values such that no error of R passes through Rust: see values.c. R raises an
 //! error by a jump, which must not cross Rust's stack frames: it would skip their destructors, also
-//! the destructors of locks, and end R where Rust forbids it. extendr's own functions that allocate
-//! let such errors through, or end R, so this crate does not use them.
+//! the destructors of locks, or end the process where Rust forbids the jump. extendr's own
+//! functions that allocate let such errors through, or end the process, so this crate does not use
+//! them.
 //!
 //! All functions here are for R's thread only.
 
@@ -33,10 +34,10 @@ struct View {
     columns: f64,
 }
 
-// R objects are opaque here: only their address crosses.
+// R objects are opaque here: only their addresses are passed.
 #[allow(improper_ctypes)]
 extern "C" {
-    /// See values.c. Those that return an object return a null pointer if R raised an error.
+    /// See values.c. Functions that return an object return a null pointer if R raised an error.
     fn gmhclust_logical(value: i32) -> SEXP;
     fn gmhclust_strings(list: *const Text, count: usize) -> SEXP;
     fn gmhclust_list(names: *const Text, values: *const SEXP, count: usize) -> SEXP;

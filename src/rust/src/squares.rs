@@ -138,8 +138,8 @@ fn in_long_double(x: Matrix, cpu: &Cpu, stop: &AtomicI32) -> f64 {
     }
 }
 
-/// The sum where R adds in double precision. In Rust, since a C compiler may fuse multiplications
-/// and additions.
+/// The sum if R adds in double precision. It is computed in Rust, because a C compiler may fuse
+/// multiplications and additions.
 fn in_double(x: Matrix, stop: &AtomicI32) -> f64 {
     let mut total = 0.0;
     for column in 0..x.columns {

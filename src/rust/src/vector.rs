@@ -11,10 +11,10 @@ use ndarray::{Array2, ArrayView2, ShapeBuilder};
 use crate::memory::ask;
 use crate::rvalue::{self, Values};
 
-// R objects are opaque here: only their address crosses.
+// R objects are opaque here: only their addresses are passed.
 #[allow(improper_ctypes)]
 extern "C" {
-    /// See values.c. Null pointers if R has too little memory.
+    /// See values.c. The functions return null pointers if R has too little memory.
     fn gmhclust_allocate_doubles(length: f64) -> SEXP;
     fn gmhclust_allocate_integers(length: f64) -> SEXP;
     fn gmhclust_split_indices(index: *const u32, ends: *const usize, vectors: f64) -> SEXP;
