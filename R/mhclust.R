@@ -99,7 +99,8 @@ mhclust <- function(x,
 
 # Arguments of the methods of observations().
 observation_options <- c(
-  "channels", "use", "of", "assay", "features", "dimred", "altexp", "rows_are_observations"
+  "channels", "use", "cofactor", "transform", "in_blocks", "of", "assay", "features", "dimred",
+  "altexp", "rows", "rows_are_observations"
 )
 
 # The extra arguments that gmhclust() has; warns of other arguments.

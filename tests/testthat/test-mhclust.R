@@ -45,6 +45,17 @@ test_that("unknown arguments are ignored with a warning that names them", {
                  "ignored arguments: `useR`, `nThreads`", class = "gmhclust_warning")
 })
 
+test_that("mhclust() passes all arguments of observations() on", {
+  methods <- unclass(utils::methods("observations"))
+  arguments <- lapply(methods, function(name) {
+    names(formals(utils::getFromNamespace(name, "gmhclust")))
+  })
+  expect_setequal(gmhclust:::observation_options, setdiff(unlist(arguments), c("x", "...")))
+  rows <- function(first, last) x[first:last, , drop = FALSE]
+  expect_identical(mhclust(rows, 10, warn = FALSE, rows = nrow(x))$merge,
+                   mhclust(x, 10, warn = FALSE)$merge)
+})
+
 test_that("errors name mhclust's own arguments", {
   expect_refused <- function(object, message) {
     error <- expect_error(object, class = "gmhclust_error_input")
