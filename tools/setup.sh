@@ -74,6 +74,20 @@ need_rust() {
     say "Rust is there: $(rustc --version)"
 }
 
+# The names NAME of all files tests/testthat/test-NAME.R.
+r_test_names() {
+    local file
+    for file in tests/testthat/test-*.R; do
+        file=${file##*/test-}
+        echo "${file%.R}"
+    done
+}
+
+# The same names, without those in tools/slow-tests.
+quick_r_test_names() {
+    r_test_names | grep -vxFf <(sed -n 's/^\([^# ]\+\) .*/\1/p' tools/slow-tests)
+}
+
 # Builds the package from the checkout and installs it into its library.
 install_package() {
     mkdir -p "$library"
