@@ -31,6 +31,31 @@ template <int P> struct Difference {
       return k < p ? coordinate : 0;
     });
   }
+  // The difference of the points x and y, which are rows of matrices with p columns.
+  __host__ __device__ __forceinline__ Difference(uint p, const double *x, const double *y) {
+    if (P || p % 2) {
+      fill(p, [&](uint k) { return k < p ? x[k] - y[k] : 0; });
+      return;
+    }
+    // Reads pairs. Rows of an even length are aligned for them.
+    constexpr int PAIRS = BAND;
+#pragma unroll 1
+    for (uint start = 0; start < p; start += 2 * PAIRS) {
+      // All are read before the first is written.
+      double2 of_x[PAIRS], of_y[PAIRS];
+#pragma unroll
+      for (uint n = 0; n < PAIRS; n++) {
+        uint k = start + 2 * n;
+        of_x[n] = k < p ? *(const double2 *)(x + k) : make_double2(0, 0);
+        of_y[n] = k < p ? *(const double2 *)(y + k) : make_double2(0, 0);
+      }
+#pragma unroll
+      for (uint n = 0; n < PAIRS; n++) {
+        d[start + 2 * n] = of_x[n].x - of_y[n].x;
+        d[start + 2 * n + 1] = of_x[n].y - of_y[n].y;
+      }
+    }
+  }
   // Writes the coordinates, and zeros as padding of the last band.
   template <typename F> __host__ __device__ __forceinline__ void fill(uint p, F coordinate) {
     constexpr int TOGETHER = P ? P : 2 * BAND;

@@ -13,13 +13,18 @@
 // many blocks as wait for posts, took 1.2 times as long for 44,000 x 14 with full distances, and
 // 1.5 times for 167,000 x 14 (H200).
 #define MAX_UNTAKEN (RING / 4)
+#ifdef __CUDACC_RTC__
+// The host allows 128 jobs at a time with full distances.
+static_assert(129 * DISTANCE_HELPERS + MAX_UNTAKEN <= RING,
+              "a place for each call if all jobs and the sequencer call at the same time");
+#endif
 // Maximum number of balls that a block sweeps by itself. More balls are divided into chunks.
 #ifndef ALONE
 #define ALONE (IS_WIDE ? 16 : 128)
 #endif
 // Maximum number of chunks of a sweep, unless MAX_IN_PART requires more.
 #ifndef SWEEP_CHUNKS
-#define SWEEP_CHUNKS (IS_WIDE ? MAX_CHUNKS : DIMENSIONS > 16 ? 34 : 24)
+#define SWEEP_CHUNKS (IS_WIDE ? 64 : DIMENSIONS > 16 ? 34 : 24)
 #endif
 // Minimum number of balls in a chunk. In many columns, a chunk takes longer.
 #ifndef MIN_IN_CHUNK
@@ -31,7 +36,7 @@ static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
 // Maximum number of spans whose sums a block computes by itself. More spans are divided into
 // chunks, which have at least one span for each warp.
 #ifndef SPANS_ALONE
-#define SPANS_ALONE 32
+#define SPANS_ALONE 16
 #endif
 
 // Number of chunks of a sweep.

@@ -96,7 +96,7 @@ __device__ __forceinline__ double2 member_term(const Tree &tree, const Operand &
   uint p = tree.dimensions;
   const double *x = tree.x + (size_t)tree.members[from.start + m] * p,
                *mean = mean_of(tree, to.node);
-  Difference<IN_REGISTERS> difference(p, [&](uint k) { return x[k] - mean[k]; });
+  Difference<IN_REGISTERS> difference(p, x, mean);
   double distance = to.shape == NONE ? difference.to_identity(p)
                                      : difference.to_shape(p, bands_of(tree, to.shape));
   return from.size == 1 ? make_double2(distance, 0) : exact_term(distance, quanta);
