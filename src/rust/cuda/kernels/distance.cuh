@@ -37,7 +37,7 @@ template <int P> struct Difference {
       fill(p, [&](uint k) { return k < p ? x[k] - y[k] : 0; });
       return;
     }
-    // Reads pairs. Rows of an even length are aligned for them.
+    // Reads pairs. Rows of an even length are aligned for them, because arrays are.
     constexpr int PAIRS = BAND;
 #pragma unroll 1
     for (uint start = 0; start < p; start += 2 * PAIRS) {
@@ -56,10 +56,10 @@ template <int P> struct Difference {
       }
     }
   }
-  // Writes the coordinates, and zeros as padding of the last band.
+  // Writes the coordinates, and as padding what `coordinate` returns from p on: zeros.
   template <typename F> __host__ __device__ __forceinline__ void fill(uint p, F coordinate) {
     constexpr int TOGETHER = P ? P : 2 * BAND;
-    static_assert(SIZE % TOGETHER == 0, "room for all filler");
+    static_assert(SIZE % TOGETHER == 0, "room for the padding");
 #pragma unroll UNROLL
     for (int start = 0; start < SIZE; start += TOGETHER) {
       if (!P && start >= p) break;
@@ -138,33 +138,33 @@ template <int P> struct Difference {
         square = add_bands<BANDS_TOGETHER>(p, factor, band, square);
 #pragma unroll 1
       for (; band < bands(p); band++) square = add_bands<1>(p, factor, band, square);
-      return sqrt(square);
-    }
+    } else {
 #pragma unroll 1
-    for (int band = 0; band < bands(p); band++) {
-      double whitened[BAND] = {};
-      // The rows of the band, column by column.
-      const double *column = factor + BAND * band;
-      uint length = band_rows(p, 0);
+      for (int band = 0; band < bands(p); band++) {
+        double whitened[BAND] = {};
+        // The rows of the band, column by column.
+        const double *column = factor + BAND * band;
+        uint length = band_rows(p, 0);
 #pragma unroll UNROLL
-      for (int start = 0; start < SIZE; start += BAND) {
-        if (start > BAND * band) break;
+        for (int start = 0; start < SIZE; start += BAND) {
+          if (start > BAND * band) break;
 #pragma unroll
-        for (int k = start; k < start + BAND; k++) {
-          static_assert(BAND == 4, "two pairs");
-          double2 first = ((const double2 *)column)[0], second = ((const double2 *)column)[1];
-          whitened[0] = fma(first.x, d[k], whitened[0]);
-          whitened[1] = fma(first.y, d[k], whitened[1]);
-          whitened[2] = fma(second.x, d[k], whitened[2]);
-          whitened[3] = fma(second.y, d[k], whitened[3]);
-          column += length;
+          for (int k = start; k < start + BAND; k++) {
+            static_assert(BAND == 4, "two pairs");
+            double2 first = ((const double2 *)column)[0], second = ((const double2 *)column)[1];
+            whitened[0] = fma(first.x, d[k], whitened[0]);
+            whitened[1] = fma(first.y, d[k], whitened[1]);
+            whitened[2] = fma(second.x, d[k], whitened[2]);
+            whitened[3] = fma(second.y, d[k], whitened[3]);
+            column += length;
+          }
+          // The next columns begin BAND rows later.
+          column -= BAND;
+          length -= BAND;
         }
-        // The next columns begin BAND rows later.
-        column -= BAND;
-        length -= BAND;
-      }
 #pragma unroll
-      for (int row = 0; row < BAND; row++) square = fma(whitened[row], whitened[row], square);
+        for (int row = 0; row < BAND; row++) square = fma(whitened[row], whitened[row], square);
+      }
     }
     return sqrt(square);
   }

@@ -13,10 +13,9 @@
 // many blocks as wait for posts, took 1.2 times as long for 44,000 x 14 with full distances, and
 // 1.5 times for 167,000 x 14 (H200).
 #define MAX_UNTAKEN (RING / 4)
-#ifdef __CUDACC_RTC__
-// The host allows 128 jobs at a time with full distances.
-static_assert(129 * DISTANCE_HELPERS + MAX_UNTAKEN <= RING,
-              "a place for each call if all jobs and the sequencer call at the same time");
+#ifdef __CUDACC_RTC__ // not the rings of tests, which are small on purpose
+static_assert(MAX_UNTAKEN + (JOBS_WITH_MEMBERS + 1) * DISTANCE_HELPERS + JOBS_WITH_MEMBERS <= RING,
+              "places for all posts if all jobs and the sequencer call for help at the same time");
 #endif
 // Maximum number of balls that a block sweeps by itself. More balls are divided into chunks.
 #ifndef ALONE
@@ -34,7 +33,7 @@ static_assert(129 * DISTANCE_HELPERS + MAX_UNTAKEN <= RING,
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
 // Maximum number of spans whose sums a block computes by itself. More spans are divided into
-// chunks, which have at least one span for each warp.
+// chunks: up to MAX_CHUNKS of them with one span for each warp, or MAX_CHUNKS of more spans.
 #ifndef SPANS_ALONE
 #define SPANS_ALONE 16
 #endif
@@ -45,7 +44,7 @@ __device__ __forceinline__ uint chunks_of_sweep(const Tree &tree) {
 }
 // Number of chunks of sums of distances.
 __device__ __forceinline__ uint chunks_of_distances(const SearchState &search) {
-  return min(all_spans(search) / WARPS, (uint)MAX_CHUNKS);
+  return min((all_spans(search) + WARPS - 1) / WARPS, (uint)MAX_CHUNKS);
 }
 static_assert(MAX_LEAVES <= MAX_CHUNKS * MAX_IN_PART, "chunks for the most balls");
 
@@ -188,7 +187,7 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   __syncthreads();
   // One warp reserves places for the calls, while another one publishes the work.
   if (threadIdx.x == WARP) {
-    // Below MAX_UNTAKEN, the ring has room for the calls of all blocks.
+    // Below MAX_UNTAKEN, the ring has room for the calls of all jobs and the sequencer.
     int untaken =
         (int)(*(volatile uint *)(tree.control + POSTED) - *(volatile uint *)(tree.control + TAKEN));
     bool calls = gridDim.x > 2 && untaken < MAX_UNTAKEN;

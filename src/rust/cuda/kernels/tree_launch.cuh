@@ -183,7 +183,10 @@ struct SharedWork {
 };
 
 // Maximum number of chunks of shared work. Work of fewer chunks uses the last numbers.
-#define MAX_CHUNKS 96
+#define MAX_CHUNKS 80
+
+// Maximum number of jobs at a time with full distances.
+#define JOBS_WITH_MEMBERS 128
 
 // Number of the sequencer's own shared work, after the numbers of jobs.
 #define OF_SEQUENCER JOBS

@@ -96,6 +96,8 @@ const OF_WIDE_TREES: ListSizes = ListSizes {
 };
 /// Number of clusters for each job at a time, between the limits of [`TreeSizes::max_jobs`].
 const CLUSTERS_A_JOB: usize = 256;
+/// Largest number of jobs at a time with full distances.
+const JOBS_WITH_MEMBERS: usize = 128;
 /// Number of jobs at a time in wide trees.
 const JOBS_OF_WIDE_TREES: usize = 32;
 /// Largest number of pairs at the front of the queue that are merged speculatively. Only the time
@@ -321,8 +323,8 @@ pub struct TreeLayout {
     pub bytes: usize,
 }
 
-/// Largest number of blocks that make the merges of a tree. The length of the ring of posted jobs
-/// limits it.
+/// Largest number of blocks that make the merges of a tree. All of them may call for help with a
+/// sweep at the same time; the length of the ring of posts limits it.
 pub const MOST_BLOCKS: usize = 168;
 /// Number of blocks that search at the start, for each block of the merging kernel. Only the time
 /// depends on it.
@@ -523,8 +525,9 @@ impl TreeSizes {
         self.lists().search_bytes + 4 * self.query_words() + self.workspace_bytes()
     }
 
-    /// Largest number of jobs at a time. Only the time depends on it. With too many jobs, the
-    /// device prepares unions that are never merged. With too few jobs, blocks wait.
+    /// Largest number of jobs at a time. With too many jobs, the device prepares unions that are
+    /// never merged. With too few jobs, blocks wait. The length of the ring of posts limits the
+    /// number of jobs with full distances, see tree_help.cuh.
     ///
     /// Measured on an H200. Full distances: 128 jobs were 1.6 (30,000 x 41) and 1.4 (60,000 x 37)
     /// times as fast as 256 jobs. Centroid distances: 128 jobs were 1.1 times as fast for 30,000 x
@@ -534,7 +537,7 @@ impl TreeSizes {
         let most = self.lists().jobs;
         match self.distance {
             _ if self.is_wide() => JOBS_OF_WIDE_TREES,
-            Distance::FullMahalanobis => OF_FEW_COLUMNS.jobs,
+            Distance::FullMahalanobis => JOBS_WITH_MEMBERS,
             Distance::Centroid => (self.clusters / CLUSTERS_A_JOB).clamp(OF_FEW_COLUMNS.jobs, most),
         }
     }
@@ -707,6 +710,7 @@ mod tests {
             SUMS_BYTES,
             DECIDED_TOGETHER,
             SEQUENCER_TOGETHER,
+            JOBS_WITH_MEMBERS,
             JOB_SUMS,
             THIRD_MOMENTS,
             COORDINATES,
