@@ -5,12 +5,12 @@ use pulp::{Simd, WithSimd};
 
 use super::search_space::SearchSpace;
 use super::top_k::TopK;
+use crate::active_positions::{ActivePositions, INACTIVE};
 use crate::distances::cpu::{distances_of_tile, LANES, REGISTERS, TILE_COLUMNS};
 use crate::error::Result;
 use crate::metric::form::{Form, WithForm};
 use crate::monitor::Monitor;
 use crate::neighbours::request::{Except, NeighbourRequest};
-use crate::roster::{Roster, GONE};
 use crate::simd::{dispatch, doubles};
 
 /// Largest number of queries that share a pass over the references, and with it the cost of
@@ -32,14 +32,14 @@ pub struct ExactQuery {
 /// `Error::Interrupt` when the monitor says stop.
 pub fn search(
     space: &SearchSpace,
-    roster: &Roster,
+    active: &ActivePositions,
     request: &NeighbourRequest,
     queries: &mut [ExactQuery],
     monitor: &Monitor,
 ) -> Result<()> {
     let search = ExactSearch {
         space,
-        roster,
+        active,
         except: request.except,
         queries,
         monitor,
@@ -53,7 +53,7 @@ pub fn search(
 /// The arguments of a search, for [`WithForm`].
 struct ExactSearch<'a> {
     space: &'a SearchSpace<'a>,
-    roster: &'a Roster,
+    active: &'a ActivePositions,
     except: Except<'a>,
     queries: &'a mut [ExactQuery],
     monitor: &'a Monitor,
@@ -83,19 +83,19 @@ impl<F: Form> WithSimd for ExactKernel<'_, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { search, form } = self;
-        let (space, roster) = (search.space, search.roster);
+        let (space, active) = (search.space, search.active);
         let mut values = vec![0.0; LANES * space.columns()];
-        for first in (0..roster.positions()).step_by(LANES) {
+        for first in (0..active.positions()).step_by(LANES) {
             let references: [u32; LANES] = std::array::from_fn(|lane| {
                 let position = first + lane;
-                if position < roster.positions() {
-                    roster.slot(position)
+                if position < active.positions() {
+                    active.slot(position)
                 } else {
-                    GONE
+                    INACTIVE
                 }
             });
             for (lane, &reference) in references.iter().enumerate() {
-                if reference != GONE {
+                if reference != INACTIVE {
                     let (row, _) = space.row(reference as usize);
                     let to = values[lane..].iter_mut().step_by(LANES);
                     to.zip(row).for_each(|(to, &value)| *to = value);
@@ -135,7 +135,7 @@ impl SearchSpace<'_> {
             return;
         };
         for (distance, &reference) in distances.iter_mut().zip(references) {
-            if reference != GONE {
+            if reference != INACTIVE {
                 *distance = clusters.distance_of(query as usize, reference as usize, *distance);
             }
         }
@@ -156,7 +156,7 @@ impl ExactQuery {
             let lane = near.trailing_zeros() as usize;
             near &= near - 1;
             let reference = references[lane];
-            let excluded = reference == GONE
+            let excluded = reference == INACTIVE
                 || match except {
                     Except::Nothing => false,
                     Except::Itself => reference == self.index,

@@ -9,6 +9,7 @@ use super::reference_blocks::{ReferenceBlocks, LANES};
 use super::search_space::SearchSpace;
 use super::sweep::{sweep, SweepAnswer, SweepLimits, QUERIES};
 use super::top_k::TopK;
+use crate::active_positions::{ActivePositions, INACTIVE};
 use crate::error::Result;
 use crate::memory;
 use crate::metric::DISTANCES_AT_ONCE;
@@ -19,7 +20,6 @@ use crate::neighbours::lists::NeighbourLists;
 use crate::neighbours::request::{Except, NeighbourRequest};
 use crate::neighbours::single::{RowFrame, RowView};
 use crate::neighbours::space::Space;
-use crate::roster::{Roster, GONE};
 
 /// Number of single-precision coordinates of the queries of one sweep (256 KiB): with a block of
 /// references, they stay in a core's private cache. Only the time depends on it.
@@ -65,7 +65,7 @@ struct BlockScreen {
 pub struct CpuNeighbours<'a> {
     space: SearchSpace<'a>,
     /// The position of each reference in the screens, in the order of the indices.
-    roster: Roster,
+    active: ActivePositions,
     /// The frames, the fastest first and the most precise last.
     frames: Vec<RowFrame>,
     /// The screens of the first frames; further screens are made when a sweep leaves queries open.
@@ -88,15 +88,15 @@ impl<'a> CpuNeighbours<'a> {
                 linkage,
             } => SearchSpace::Clusters(Clusters::new(points, sizes, linkage)?),
         };
-        let mut roster = Roster::new(space.references());
+        let mut active = ActivePositions::new(space.references());
         for index in 0..space.references() as u32 {
-            roster.push(index);
+            active.push(index);
         }
         Ok(Self {
             frames: frames(&space),
             screens: Vec::new(),
             space,
-            roster,
+            active,
             monitor,
         })
     }
@@ -109,8 +109,8 @@ impl<'a> CpuNeighbours<'a> {
 
     /// The indices of all references.
     pub fn references(&self) -> Vec<u32> {
-        let slots = (0..self.roster.positions()).map(|position| self.roster.slot(position));
-        slots.filter(|&slot| slot != GONE).collect()
+        let slots = (0..self.active.positions()).map(|position| self.active.slot(position));
+        slots.filter(|&slot| slot != INACTIVE).collect()
     }
 
     /// The row of a query or reference, and its size.
@@ -155,11 +155,11 @@ impl<'a> CpuNeighbours<'a> {
         let level = level.min(self.frames.len() - 1);
         while self.screens.len() <= level {
             let frame = self.frames[self.screens.len()].clone();
-            let row = |position: usize| match self.roster.slot(position) {
-                GONE => None,
+            let row = |position: usize| match self.active.slot(position) {
+                INACTIVE => None,
                 index => Some(self.space.row(index as usize)),
             };
-            let blocks = ReferenceBlocks::new(&frame, self.roster.positions(), row)?;
+            let blocks = ReferenceBlocks::new(&frame, self.active.positions(), row)?;
             self.screens.push(BlockScreen { frame, blocks });
         }
         Ok(level)
@@ -167,11 +167,11 @@ impl<'a> CpuNeighbours<'a> {
 
     /// The groups of all positions.
     fn groups(&self, except: Except) -> Vec<[u32; LANES]> {
-        let mut groups = vec![[NO_GROUP; LANES]; self.roster.positions().div_ceil(LANES)];
-        for position in 0..self.roster.positions() {
-            let index = self.roster.slot(position);
+        let mut groups = vec![[NO_GROUP; LANES]; self.active.positions().div_ceil(LANES)];
+        for position in 0..self.active.positions() {
+            let index = self.active.slot(position);
             groups[position / LANES][position % LANES] = match except {
-                _ if index == GONE => NO_GROUP,
+                _ if index == INACTIVE => NO_GROUP,
                 Except::Nothing => 0,
                 Except::Itself => index,
                 Except::Group(groups) => groups[index as usize],
@@ -228,7 +228,7 @@ impl<'a> CpuNeighbours<'a> {
     /// The lower bound in data units and the reference's index that a key encodes.
     fn decoded(&self, frame: &RowFrame, key: u64) -> (f64, u32) {
         let bound = frame.in_data_units(f32::from_bits((key >> 32) as u32));
-        (bound, self.roster.slot(key as u32 as usize))
+        (bound, self.active.slot(key as u32 as usize))
     }
 
     /// Settles queries by their exact distances to all references.
@@ -252,7 +252,7 @@ impl<'a> CpuNeighbours<'a> {
                 let mut queries: Vec<ExactQuery> = some.iter().map(query).collect();
                 exact::search(
                     &self.space,
-                    &self.roster,
+                    &self.active,
                     request,
                     &mut queries,
                     self.monitor,
@@ -280,7 +280,7 @@ impl<'a> CpuNeighbours<'a> {
             },
             capacity: open.capacity,
             limit: frame.limit(open.limit),
-            patience: 4 * open.capacity + self.roster.positions() / FUTILE_RATIO,
+            patience: 4 * open.capacity + self.active.positions() / FUTILE_RATIO,
         };
         (frame.view(row, size), wanted)
     }
@@ -302,7 +302,7 @@ impl<'a> CpuNeighbours<'a> {
         let first = some[0].index as usize;
         let first = match self.space {
             SearchSpace::Points(_, references) if first >= references => 0,
-            _ => self.roster.position(first as u32),
+            _ => self.active.position(first as u32),
         };
         let answers = sweep(frame, &screen.blocks, groups, &queries, first);
         let mut best = TopK::default();
@@ -418,8 +418,8 @@ impl Neighbours for CpuNeighbours<'_> {
         };
         clusters.merge(pairs);
         for &(lower, higher) in pairs {
-            let stays = self.roster.position(lower);
-            let goes = self.roster.remove(higher);
+            let stays = self.active.position(lower);
+            let goes = self.active.remove(higher);
             let slot = lower as usize;
             for screen in &mut self.screens {
                 let (row, size) = (clusters.row(slot), clusters.size(slot));
@@ -427,8 +427,8 @@ impl Neighbours for CpuNeighbours<'_> {
                 screen.blocks.remove(goes);
             }
         }
-        if self.roster.is_sparse() {
-            let kept = self.roster.compact();
+        if self.active.is_sparse() {
+            let kept = self.active.compact();
             for screen in &mut self.screens {
                 screen.blocks.compact(&kept);
             }
