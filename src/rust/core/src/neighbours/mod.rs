@@ -15,5 +15,5 @@ pub mod space;
 pub use clusters::{Clusters, MeanLinkage};
 pub use device::{BlockSink, NeighbourDevice, Neighbours, MOST_LISTED};
 pub use lists::NeighbourLists;
-pub use request::{Except, NeighbourRequest};
+pub use request::{Exclusion, NeighbourRequest};
 pub use space::{check_defined, refuse_undefined, rows_without_distance, Space};

@@ -21,7 +21,7 @@ use crate::memory;
 use crate::merge::Merge;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, MeanLinkage, NeighbourRequest, Neighbours};
+use crate::neighbours::{Exclusion, MeanLinkage, NeighbourRequest, Neighbours};
 
 /// Number of clusters per task of a thread. Only the time depends on it.
 const CLUSTERS_PER_TASK: usize = 64;
@@ -325,7 +325,7 @@ impl<'a> ReciprocalMerges<'a> {
             queries: slots,
             wanted: WANTED,
             limits: None,
-            except: Except::Itself,
+            exclusion: Exclusion::Itself,
         };
         let Self {
             neighbours,

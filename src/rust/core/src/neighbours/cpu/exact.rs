@@ -10,7 +10,7 @@ use crate::distances::cpu::{distances_of_tile, LANES, REGISTERS, TILE_COLUMNS};
 use crate::error::Result;
 use crate::metric::form::{Form, WithForm};
 use crate::monitor::Monitor;
-use crate::neighbours::request::{Except, NeighbourRequest};
+use crate::neighbours::request::{Exclusion, NeighbourRequest};
 use crate::simd::{dispatch, doubles};
 
 /// Largest number of queries that share a pass over the references, and with it the cost of
@@ -40,7 +40,7 @@ pub fn search(
     let search = ExactSearch {
         space,
         active,
-        except: request.except,
+        exclusion: request.exclusion,
         queries,
         monitor,
     };
@@ -54,7 +54,7 @@ pub fn search(
 struct ExactSearch<'a> {
     space: &'a SearchSpace<'a>,
     active: &'a ActivePositions,
-    except: Except<'a>,
+    exclusion: Exclusion<'a>,
     queries: &'a mut [ExactQuery],
     monitor: &'a Monitor,
 }
@@ -114,7 +114,7 @@ impl<F: Form> WithSimd for ExactKernel<'_, F> {
                 }
                 for (query, distances) in queries.iter_mut().zip(&mut tile) {
                     space.finish_distances(query.index, &references, distances);
-                    query.take(distances, &references, search.except);
+                    query.take(distances, &references, search.exclusion);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl ExactQuery {
     /// Inserts the references that are near enough. References must come in the order of their
     /// indices.
     #[inline(always)]
-    fn take(&mut self, distances: &[f64; LANES], references: &[u32; LANES], except: Except) {
+    fn take(&mut self, distances: &[f64; LANES], references: &[u32; LANES], exclusion: Exclusion) {
         let limit = self.best.limit_of_later();
         let mut near = 0u32;
         for (lane, distance) in distances.iter().enumerate() {
@@ -157,10 +157,10 @@ impl ExactQuery {
             near &= near - 1;
             let reference = references[lane];
             let excluded = reference == INACTIVE
-                || match except {
-                    Except::Nothing => false,
-                    Except::Itself => reference == self.index,
-                    Except::Group(groups) => {
+                || match exclusion {
+                    Exclusion::Nothing => false,
+                    Exclusion::Itself => reference == self.index,
+                    Exclusion::Group(groups) => {
                         groups[reference as usize] == groups[self.index as usize]
                     }
                 };

@@ -17,7 +17,7 @@ use crate::monitor::Monitor;
 use crate::neighbours::clusters::Clusters;
 use crate::neighbours::device::Neighbours;
 use crate::neighbours::lists::NeighbourLists;
-use crate::neighbours::request::{Except, NeighbourRequest};
+use crate::neighbours::request::{Exclusion, NeighbourRequest};
 use crate::neighbours::single::{RowFrame, RowView};
 use crate::neighbours::space::Space;
 
@@ -166,15 +166,15 @@ impl<'a> CpuNeighbours<'a> {
     }
 
     /// The groups of all positions.
-    fn groups(&self, except: Except) -> Vec<[u32; LANES]> {
+    fn groups(&self, exclusion: Exclusion) -> Vec<[u32; LANES]> {
         let mut groups = vec![[NO_GROUP; LANES]; self.active.positions().div_ceil(LANES)];
         for position in 0..self.active.positions() {
             let index = self.active.slot(position);
-            groups[position / LANES][position % LANES] = match except {
+            groups[position / LANES][position % LANES] = match exclusion {
                 _ if index == INACTIVE => NO_GROUP,
-                Except::Nothing => 0,
-                Except::Itself => index,
-                Except::Group(groups) => groups[index as usize],
+                Exclusion::Nothing => 0,
+                Exclusion::Itself => index,
+                Exclusion::Group(groups) => groups[index as usize],
             };
         }
         groups
@@ -268,15 +268,15 @@ impl<'a> CpuNeighbours<'a> {
     fn swept_query(
         &self,
         frame: &RowFrame,
-        except: Except,
+        exclusion: Exclusion,
         open: &OpenQuery,
     ) -> (RowView, SweepLimits) {
         let (row, size) = self.space.row(open.index as usize);
         let wanted = SweepLimits {
-            group: match except {
-                Except::Nothing => NO_GROUP,
-                Except::Itself => open.index,
-                Except::Group(groups) => groups[open.index as usize],
+            group: match exclusion {
+                Exclusion::Nothing => NO_GROUP,
+                Exclusion::Itself => open.index,
+                Exclusion::Group(groups) => groups[open.index as usize],
             },
             capacity: open.capacity,
             limit: frame.limit(open.limit),
@@ -297,7 +297,7 @@ impl<'a> CpuNeighbours<'a> {
         let frame = &screen.frame;
         let queries: Vec<(RowView, SweepLimits)> = some
             .iter()
-            .map(|open| self.swept_query(frame, request.except, open))
+            .map(|open| self.swept_query(frame, request.exclusion, open))
             .collect();
         let first = some[0].index as usize;
         let first = match self.space {
@@ -372,7 +372,7 @@ impl Neighbours for CpuNeighbours<'_> {
             .map(|at| OpenQuery::new(request, at))
             .collect();
         let mut settled = memory::filled("the neighbours need", open.len(), Vec::new())?;
-        let groups = self.groups(request.except);
+        let groups = self.groups(request.exclusion);
         // Queries that no sweep settles.
         let mut rest = Vec::new();
         let last = self.frames.len().max(2);
