@@ -10,7 +10,7 @@ use crate::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::tasks::share;
+use crate::tasks::run_from_queue;
 
 /// Number of bytes that a task reads, unless [`FEWEST`] records take more. Only the time depends on
 /// it.
@@ -168,7 +168,7 @@ impl Records {
         let is_short = AtomicBool::new(false);
         let mut buffers = vec![Vec::new(); cpu.threads()];
         cpu.install(|| {
-            share(tasks, &mut buffers, |buffer, part| {
+            run_from_queue(tasks, &mut buffers, |buffer, part| {
                 let Part {
                     number,
                     places: parts,

@@ -101,7 +101,7 @@ pub fn assign(
     let mut states: Vec<Tile> = states.collect::<Result<_>>()?;
     let is_finite = AtomicBool::new(true);
     cpu.install(|| {
-        tasks::share(work, &mut states, |tile, task| {
+        tasks::run_from_queue(work, &mut states, |tile, task| {
             monitor.check()?;
             if is_finite.load(Ordering::Relaxed) {
                 monitor.advance(task.rows as u64);
