@@ -54,8 +54,8 @@ pub fn seed(
     uniforms: &[f64],
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
-    let pays = Leaves::pay(x.nrows(), uniforms.len());
-    draw_rows(x, pays.then_some(unit), uniforms, monitor)
+    let is_worthwhile = Leaves::is_worthwhile(x.nrows(), uniforms.len());
+    draw_rows(x, is_worthwhile.then_some(unit), uniforms, monitor)
 }
 
 /// As [`seed`]; excludes observations by leaves if the unit is given.

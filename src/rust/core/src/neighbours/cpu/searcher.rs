@@ -376,9 +376,9 @@ impl Neighbours for CpuNeighbours<'_> {
         // Queries that no sweep settles.
         let mut rest = Vec::new();
         let last = self.frames.len().max(2);
-        let pays = !self.screens.is_empty() || open.len() > QUERIES_WITHOUT_A_SCREEN;
+        let is_worthwhile = !self.screens.is_empty() || open.len() > QUERIES_WITHOUT_A_SCREEN;
         for level in 0..last {
-            if self.frames.is_empty() || open.is_empty() || !pays {
+            if self.frames.is_empty() || open.is_empty() || !is_worthwhile {
                 break;
             }
             let number = self.screen(level)?;
