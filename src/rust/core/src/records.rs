@@ -86,7 +86,7 @@ pub struct Format {
 }
 
 /// A task: the values that one read of the file gives.
-struct Part<'a> {
+struct ReadTask<'a> {
     /// The number of its first record, from 0.
     number: usize,
     /// For each place: its index in the request, and where to write its values.
@@ -149,18 +149,18 @@ impl Records {
             None => self.width * size,
         };
         let at_a_time = (BYTES_AT_A_TIME / row).max(FEWEST);
-        let mut tasks: Vec<Part> = Vec::new();
+        let mut tasks: Vec<ReadTask> = Vec::new();
         for (at, values) in values.chunks_mut(count.max(1)).enumerate() {
             for (task, part) in values.chunks_mut(at_a_time).enumerate() {
                 let number = first + task * at_a_time;
                 if self.in_places_of.is_some() {
                     let places = vec![(at, part)];
-                    tasks.push(Part { number, places });
+                    tasks.push(ReadTask { number, places });
                     continue;
                 }
                 if task == tasks.len() {
                     let places = Vec::with_capacity(places.len());
-                    tasks.push(Part { number, places });
+                    tasks.push(ReadTask { number, places });
                 }
                 tasks[task].places.push((at, part));
             }
@@ -169,7 +169,7 @@ impl Records {
         let mut buffers = vec![Vec::new(); cpu.threads()];
         cpu.install(|| {
             run_from_queue(tasks, &mut buffers, |buffer, part| {
-                let Part {
+                let ReadTask {
                     number,
                     places: parts,
                 } = part;

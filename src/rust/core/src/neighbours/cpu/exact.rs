@@ -63,7 +63,7 @@ impl WithForm for ExactSearch<'_> {
     type Output = Result<()>;
 
     fn with_form<F: Form>(self, form: F) -> Result<()> {
-        dispatch(ExactKernel { search: self, form })
+        dispatch(ExactSearchKernel { search: self, form })
     }
 
     fn pairwise(self) -> Result<()> {
@@ -72,12 +72,12 @@ impl WithForm for ExactSearch<'_> {
 }
 
 /// A kernel that searches with one form.
-struct ExactKernel<'a, F> {
+struct ExactSearchKernel<'a, F> {
     search: ExactSearch<'a>,
     form: F,
 }
 
-impl<F: Form> WithSimd for ExactKernel<'_, F> {
+impl<F: Form> WithSimd for ExactSearchKernel<'_, F> {
     type Output = Result<()>;
 
     #[inline(always)]

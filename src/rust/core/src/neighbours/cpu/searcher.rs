@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::metric::DISTANCES_AT_ONCE;
 use crate::monitor::Monitor;
-use crate::neighbours::clusters::Clusters;
+use crate::neighbours::cluster_means::ClusterMeans;
 use crate::neighbours::device::Neighbours;
 use crate::neighbours::lists::NeighbourLists;
 use crate::neighbours::request::{Exclusion, NeighbourRequest};
@@ -86,7 +86,7 @@ impl<'a> CpuNeighbours<'a> {
                 points,
                 sizes,
                 linkage,
-            } => SearchSpace::Clusters(Clusters::new(points, sizes, linkage)?),
+            } => SearchSpace::Clusters(ClusterMeans::new(points, sizes, linkage)?),
         };
         let mut active = ActivePositions::new(space.references());
         for index in 0..space.references() as u32 {
