@@ -74,7 +74,7 @@ pub fn optimal_order(merge: &[[i32; 2]], distances: &[f64], monitor: &Monitor) -
     let mut sums = Sums {
         clusters: &clusters,
         distances,
-        values: squared(&clusters, distances, monitor)?,
+        values: full_matrix(&clusters, distances, monitor)?,
         room: Vec::new(),
     };
     clusters
@@ -104,7 +104,7 @@ fn additions_of_rows(rows: usize, others: usize, right: ClusterRange) -> u64 {
 }
 
 /// The distances of all pairs of places, as a full matrix.
-fn squared(clusters: &ClusterRanges, distances: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
+fn full_matrix(clusters: &ClusterRanges, distances: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
     let n = clusters.leaves();
     let mut values = memory::zeros(NEEDS, n * n)?;
     let mut rows: Vec<(usize, &mut [f64])> = values.chunks_exact_mut(n).enumerate().collect();
