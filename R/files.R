@@ -175,7 +175,7 @@ read_records <- function(file, first, last, columns, ranges = NULL, cofactors = 
   count <- last - first + 1
   values <- run_job(
     job_records(path_bytes(file$path), layout, layout$column_major_records, first, count,
-                as.integer(columns), ranges, cofactors, threads_to_look(count * length(columns))),
+                as.integer(columns), ranges, cofactors, threads_for_check(count * length(columns))),
     FALSE, reading_rows
   )
   if (is.null(values)) refuse_changed(file, "ended too early")

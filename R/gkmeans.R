@@ -166,7 +166,7 @@ gkmeans <- function(x,
   if (!is.null(workers)) {
     device <- check_device(backend, threads, devices, call, workers)
     if (!is_stored(x)) x <- store_matrix(x, with_local_threads(options$device)$threads, call)
-    options$share <- share_of_workers(source, x, workers, device, call)
+    options$share <- distribute_rows(source, x, workers, device, call)
     on.exit(options$share$end(), add = TRUE)
   }
   nstart <- check_count(nstart, .Machine$integer.max, "nstart", call)
