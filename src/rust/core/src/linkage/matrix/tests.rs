@@ -324,14 +324,8 @@ fn a_stopped_linkage_says_so() {
             linkage,
             precision: StoredPrecision::Double,
         };
-        let stopped = super::linkage(
-            DissimilaritySource::Given(&d),
-            100,
-            recurrence,
-            None,
-            &cpu,
-            &monitor,
-        );
+        let source = DissimilaritySource::Given(&d);
+        let stopped = super::linkage(source, 100, recurrence, None, &cpu, &monitor);
         assert_eq!(stopped, Err(Error::Interrupt), "{linkage:?}");
     }
 }
@@ -491,15 +485,8 @@ fn progress_comes_to_its_end() {
             precision: StoredPrecision::Double,
         };
         let monitor = Monitor::default();
-        super::linkage(
-            DissimilaritySource::Given(&d),
-            600,
-            recurrence,
-            None,
-            &cpu,
-            &monitor,
-        )
-        .unwrap();
+        let source = DissimilaritySource::Given(&d);
+        super::linkage(source, 600, recurrence, None, &cpu, &monitor).unwrap();
         let (done, total) = monitor.progress();
         assert!(
             done <= total && done as f64 > 0.99 * total as f64,
