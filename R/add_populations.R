@@ -190,19 +190,19 @@ cluster_codes <- function(clusterings) {
 nested_cuts <- function(tree, k, min_members, data, call) {
   members <- leaf_members(tree)
   check_memory("finding populations in a tree needs", bytes_per_leaf * length(members), call)
-  least <- check_min_members(min_members, sum(members), call)
+  min_size <- check_min_members(min_members, sum(members), call)
   nodes <- tree_nodes(tree$merge, members)
-  condensed <- condense(tree, nodes, least)
+  condensed <- condense(tree, nodes, min_size)
   count <- (length(condensed$node) + 1L) %/% 2L
   if (is.null(k)) {
     if (count == 1) {
-      got <- paste("has one population of at least", shown_count(ceiling(least)), "members")
+      got <- paste("has one population of at least", shown_count(ceiling(min_size)), "members")
       refuse("tree", got,
              "nested cuts need two; leave out `tree`, or cut it with smaller `min_members`", call)
     }
     k <- 2:min(count, most_nested_cuts)
   }
-  k <- check_nested_counts(k, condensed, least, call)
+  k <- check_nested_counts(k, condensed, min_size, call)
   last <- seq_len(2L * max(k) - 1L)
   # For each leaf, the last cluster of the condensed tree that contains it, before it falls off.
   inside <- leaves_inside(nodes, condensed$node[last])
@@ -226,11 +226,11 @@ nested_cuts <- function(tree, k, min_members, data, call) {
 # Maximum k of the nested cuts by default: the default number of metaclusters of CATALYST.
 most_nested_cuts <- 20L
 
-check_nested_counts <- function(k, condensed, least, call) {
+check_nested_counts <- function(k, condensed, min_size, call) {
   if (!is.numeric(k) || is.object(k) || length(k) == 0 || anyNA(k) || any(k < 2 | k != round(k))) {
     refuse("k", paste("is", describe(k)), "it must be whole numbers >= 2", call)
   }
-  check_population_count(max(k), condensed, least, call)
+  check_population_count(max(k), condensed, min_size, call)
   sort(unique(as.integer(k)))
 }
 

@@ -3,7 +3,7 @@
 # For each cluster of the condensed tree of n leaves, the number of its population, 0 for none.
 # `branches` are ids of merges and leaves as in the `merge` of an hclust tree. In a vector, each id
 # is a population; in a list, each vector of ids is a population.
-branch_groups <- function(branches, condensed, n, least, call) {
+branch_groups <- function(branches, condensed, n, min_size, call) {
   parts <- if (is.list(branches) && !is.object(branches)) branches else as.list(branches)
   is_sound <- length(parts) > 0 && is.null(dim(branches)) &&
     all(vapply(parts, function(ids) is_whole(ids) && is.null(dim(ids)) && length(ids) > 0, NA))
@@ -17,7 +17,7 @@ branch_groups <- function(branches, condensed, n, least, call) {
   bad <- which(is.na(cluster))
   if (length(bad) > 0) {
     needs <- paste("a branch is the whole tree, or one side of a split with at least",
-                   shown_count(ceiling(least)), "members on both sides (see `min_members`)")
+                   shown_count(ceiling(min_size)), "members on both sides (see `min_members`)")
     refuse("branches", paste("has", shown_id(ids[bad[1]])), needs, call)
   }
   twice <- which(duplicated(cluster))

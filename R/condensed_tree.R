@@ -51,16 +51,16 @@ heights_above_children <- function(height, nodes) {
 }
 
 # Clusters of the condensed tree, parents first. A cluster begins as one side of a split (cluster 1
-# at the root), loses members as branches of fewer than `least` fall off, and ends at a split into
-# clusters 2 s and 2 s + 1, where s counts splits from the top. Returns a list with, for each
+# at the root), loses members as branches of fewer than `min_size` fall off, and ends at a split
+# into clusters 2 s and 2 s + 1, where s counts splits from the top. Returns a list with, for each
 # cluster, the `node` at which it begins, its `parent`, the number s of the `split` and the number
 # of the `merge` at which it ends (0 for none), and its `mass`, see stable_clusters().
-condense <- function(tree, nodes, least) {
+condense <- function(tree, nodes, min_size) {
   n <- nodes$count
   first <- nodes$first
   second <- nodes$second
   size <- nodes$size
-  is_big <- size >= least
+  is_big <- size >= min_size
   is_split <- is_big[first] & is_big[second]
   level <- log_levels(heights_above_children(tree$height, nodes))
   count <- 2L * sum(is_split) + 1L
@@ -94,7 +94,7 @@ condense <- function(tree, nodes, least) {
       mass[cluster] <- mass[cluster] + fallen * (birth[cluster] - here)
     }
   }
-  # A leaf of at least `least` members is never divided.
+  # A leaf of at least `min_size` members is never divided.
   leaves <- which(is_big[seq_len(n)])
   last <- of_node[leaves]
   mass[last] <- mass[last] + size[leaves] * (birth[last] - level$leaf)

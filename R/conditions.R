@@ -127,8 +127,8 @@ count_inversions <- function(height) sum(height < cummax(height))
 # users.
 tell_inversions <- function(tree, call) {
   below <- tree$settings$inversions
-  if (below == 0 || told$inversions) return(invisible())
-  told$inversions <- TRUE
+  if (below == 0 || shown_messages$inversions) return(invisible())
+  shown_messages$inversions <- TRUE
   tell_user(
     "inversions",
     paste0(
@@ -142,8 +142,8 @@ tell_inversions <- function(tree, call) {
 }
 
 # Whether a message that comes once per session was given in this R session.
-told <- new.env(parent = emptyenv())
-told$inversions <- FALSE
+shown_messages <- new.env(parent = emptyenv())
+shown_messages$inversions <- FALSE
 
 # Warns of rows whose distances are NaN. `rows` are their numbers, `labels` the names of all rows or
 # NULL, `what` a plural noun for these rows.

@@ -198,7 +198,7 @@ cut_populations <- function(tree,
   members <- leaf_members(tree)
   by_density <- has_core_distances(tree)
   if (by_density && is.null(min_members)) min_members <- max(2, tree$settings$min_points)
-  least <- check_min_members(min_members, sum(members), call)
+  min_size <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
   level <- check_level(level, k, branches, x, call)
   options <- list(
@@ -212,17 +212,17 @@ cut_populations <- function(tree,
   if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", options, call, ...)
   on.exit(release_rows(data$x))
   nodes <- tree_nodes(tree$merge, members)
-  condensed <- condense(tree, nodes, least)
-  density <- if (by_density) densities(tree, nodes, condensed, least)
+  condensed <- condense(tree, nodes, min_size)
+  density <- if (by_density) densities(tree, nodes, condensed, min_size)
   if (by_density) condensed$mass <- density$mass
   chosen <- if (!is.null(k)) {
-    top_clusters(condensed, check_population_count(k, condensed, least, call))
+    top_clusters(condensed, check_population_count(k, condensed, min_size, call))
   } else if (is.null(data) && is.null(branches)) {
     stable_clusters(condensed)
   }
   # For each cluster of the condensed tree, the number of its population.
   group <- if (!is.null(branches)) {
-    branch_groups(branches, condensed, nodes$count, least, call)
+    branch_groups(branches, condensed, nodes$count, min_size, call)
   } else if (!is.null(chosen)) {
     replace(integer(length(condensed$node)), chosen, seq_along(chosen))
   }
@@ -254,7 +254,7 @@ cut_populations <- function(tree,
   }
   result <- new_populations(
     population, members, levels,
-    min_members = least, nearest = rest == "nearest", way = way,
+    min_members = min_size, nearest = rest == "nearest", way = way,
     separation = separation_of(found, by_size),
     splits = splits_of(condensed, nodes, tree$height, found),
     clusters = match(group, by_size, nomatch = 0L),
@@ -371,15 +371,15 @@ tell_large_population <- function(populations, finer, call) {
 
 check_min_members <- function(min_members, total, call) {
   if (is.null(min_members)) return(min(max(5, total / 100), total))
-  least <- threshold_members(min_members, total, "min_members", call)
-  if (least > total) {
+  min_size <- threshold_members(min_members, total, "min_members", call)
+  if (min_size > total) {
     refuse("min_members", paste("is", format(min_members)),
            paste("the tree has only", total, "members"), call)
   }
-  least
+  min_size
 }
 
-check_population_count <- function(k, condensed, least, call) {
+check_population_count <- function(k, condensed, min_size, call) {
   count <- (length(condensed$node) + 1L) %/% 2L
   if (!is_single_number(k) || k < 1 || k != round(k)) {
     refuse("k", paste("is", describe(k)), "it must be one whole number, or NULL", call)
@@ -387,7 +387,7 @@ check_population_count <- function(k, condensed, least, call) {
   if (k > count) {
     needs <- paste0(
       "the tree has only ", count, ngettext(count, " population", " populations"), " of at least ",
-      shown_count(least), " members (see `min_members`)"
+      shown_count(min_size), " members (see `min_members`)"
     )
     refuse("k", paste("is", k), needs, call)
   }

@@ -224,8 +224,8 @@ ghclust <- function(x,
     if (min_points > 1) check_point_count(min_points, nrow(x), call)
     spanning <- list(
       min_points = min_points,
-      known = known_neighbours(source, x, metric, min_points, workers,
-                               check_device(backend, threads, devices, call, workers), call)
+      known = precomputed_neighbours(source, x, metric, min_points, workers,
+                                     check_device(backend, threads, devices, call, workers), call)
     )
     job <- quote(job_ghclust_points(x, method, members, single, metric, spanning, device))
     columns <- ncol(x)

@@ -166,7 +166,7 @@ gkmeans <- function(x,
   if (!is.null(workers)) {
     device <- check_device(backend, threads, devices, call, workers)
     if (!is_stored(x)) x <- store_matrix(x, with_local_threads(options$device)$threads, call)
-    options$share <- share_of_workers(source, x, workers, device, call)
+    options$share <- distribute_rows(source, x, workers, device, call)
     on.exit(options$share$end(), add = TRUE)
   }
   nstart <- check_count(nstart, .Machine$integer.max, "nstart", call)
@@ -258,18 +258,19 @@ check_centers <- function(centers, x, arg, call) {
   centers
 }
 
-# A whole number from 1 to `most`.
-check_count <- function(count, most, arg, call) {
-  if (!is_single_number(count) || count != round(count) || count < 1 || count > most) {
-    needs <- paste("it must be a whole number of at least 1 and at most", format(most, digits = 15))
+# A whole number from 1 to `max`.
+check_count <- function(count, max, arg, call) {
+  if (!is_single_number(count) || count != round(count) || count < 1 || count > max) {
+    needs <- paste("it must be a whole number of at least 1 and at most", format(max, digits = 15))
     refuse(arg, paste("is", describe(count)), needs, call)
   }
   as.integer(count)
 }
 
-warn_convergence <- function(value, most, call) {
-  if (value$iterations <= most) return(invisible())
-  text <- paste("did not converge in", most, ngettext(most, "iteration", "iterations"))
+warn_convergence <- function(value, max_iterations, call) {
+  if (value$iterations <= max_iterations) return(invisible())
+  text <- paste("did not converge in", max_iterations,
+                ngettext(max_iterations, "iteration", "iterations"))
   warn_user("convergence", text, call)
 }
 
@@ -281,8 +282,9 @@ warn_empty <- function(value, call) {
   warn_user("empty", text, call)
 }
 
-# The object of class "kmeans" from the value of the job, which had at most `most` iterations.
-new_kmeans <- function(value, x, most) {
+# The object of class "kmeans" from the value of the job, which had at most `max_iterations`
+# iterations.
+new_kmeans <- function(value, x, max_iterations) {
   total <- value$squares
   within <- sum(value$within)
   structure(
@@ -295,7 +297,7 @@ new_kmeans <- function(value, x, most) {
       betweenss = total - within,
       size = value$sizes,
       iter = value$iterations,
-      ifault = if (value$iterations > most) 2L else 0L
+      ifault = if (value$iterations > max_iterations) 2L else 0L
     ),
     class = "kmeans"
   )

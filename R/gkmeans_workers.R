@@ -2,7 +2,7 @@
 # and moved to the means of their clusters, in this process, in the order of the rows: so the result
 # has the bits of one process, whatever the number of workers.
 
-# As lloyd(), with the workers of options$share, see share_of_workers(); `extended` as in
+# As lloyd(), with the workers of options$share, see distribute_rows(); `extended` as in
 # job_gkmeans().
 lloyd_by_workers <- function(x, centers, uniforms, extended, options, call) {
   data <- job_data(x)
@@ -37,7 +37,7 @@ lloyd_by_workers <- function(x, centers, uniforms, extended, options, call) {
 # `source` is the user's data. A matrix is sent to the workers, to each its rows; if data are read
 # in blocks, each worker reads its rows itself. Returns a list of two functions: assign(centers,
 # call) returns the number of the nearest center of each row, and end() must be called last.
-share_of_workers <- function(source, x, workers, device, call) {
+distribute_rows <- function(source, x, workers, device, call) {
   id <- basename(tempfile("rows"))
   started <- start_workers(workers)
   reads <- is_in_blocks(source)

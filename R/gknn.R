@@ -183,24 +183,24 @@ gknn <- function(x,
   describe_result(nn, labels, rows)
 }
 
-# The checked number of neighbours, from 1 to `most`. A greater number is reduced to `most`, with a
-# warning.
-check_k <- function(k, most, arg, call) {
-  if (most < 1) refuse("x", "has 1 row", "a neighbour needs a second one", call)
+# The checked number of neighbours, from 1 to `max_k`. A greater number is reduced to `max_k`, with
+# a warning.
+check_k <- function(k, max_k, arg, call) {
+  if (max_k < 1) refuse("x", "has 1 row", "a neighbour needs a second one", call)
   if (!is_single_number(k) || k != round(k) || k < 1) {
     needs <- "it must be a whole number of at least 1 and at most"
     refuse(arg, paste("is", describe(k)),
-           paste0(needs, " ", most, ", the number of neighbours there are"), call)
+           paste0(needs, " ", max_k, ", the number of neighbours there are"), call)
   }
-  if (k > most) {
+  if (k > max_k) {
     warn_user(
       "k",
-      paste0("`", arg, "` is ", format_number(k), " and was capped at ", format_number(most),
+      paste0("`", arg, "` is ", format_number(k), " and was capped at ", format_number(max_k),
              ", the number of neighbours there are"),
       call
     )
   }
-  as.integer(min(k, most))
+  as.integer(min(k, max_k))
 }
 
 # The numbers of the rows of x that the user's `subset` selects; NULL for all rows.

@@ -89,8 +89,8 @@ gmst <- function(x,
   progress <- check_progress(progress, call)
   spanning <- list(
     min_points = min_points,
-    known = known_neighbours(source, x, metric, min_points, workers,
-                             check_device(backend, threads, devices, call, workers), call)
+    known = precomputed_neighbours(source, x, metric, min_points, workers,
+                                   check_device(backend, threads, devices, call, workers), call)
   )
   job <- quote(job_gmst(x, metric, spanning, device))
   edges <- run_job(eval(job), progress, "Building the spanning tree", call)

@@ -112,7 +112,7 @@ refuse_vector <- function(x, arg, call) {
 # Stops if a value is not finite. `rows_before` is the number of rows of the whole data before x.
 check_finite <- function(x, arg, call, rows_before = 0L) {
   finite <- if (is.double(x)) {
-    suspendInterrupts(is_all_finite(x, threads_to_look(length(x))))
+    suspendInterrupts(is_all_finite(x, threads_for_check(length(x))))
   } else {
     all(is.finite(x))
   }
@@ -155,10 +155,10 @@ listed <- function(names) {
 }
 
 # A user's text for a message: at most 60 characters, with invalid bytes in hexadecimal.
-shortened <- function(text, most = 60) {
+shortened <- function(text, max_chars = 60) {
   text <- valid_text(text)
-  long <- nchar(text) > most
-  text[long] <- paste0(substr(text[long], 1, most - 3), "...")
+  long <- nchar(text) > max_chars
+  text[long] <- paste0(substr(text[long], 1, max_chars - 3), "...")
   text
 }
 

@@ -115,8 +115,8 @@ fit_names <- function(names, pitch, room, points) {
   is_shown <- (seq_along(names) - 1) %% step == 0
   space <- step * pitch
   largest <- max(least_points, min(points, space / text_pitch(1)))
-  in_lines <- function(size, most) {
-    lines <- max(1, min(most, floor(space / line_height(size) + 1e-6)))
+  in_lines <- function(size, max_lines) {
+    lines <- max(1, min(max_lines, floor(space / line_height(size) + 1e-6)))
     function(cut) fit_texts(names[is_shown], room, size, lines, cut = cut)
   }
   fitted <- first_uncut(c(
@@ -311,9 +311,9 @@ wider <- function(content, numbers, width) {
   ), function(goal) goal * there)
 }
 
-# Widths that are at least `least`, and as near to each goal as the room allows.
-share_out <- function(least, goals, room) {
-  width <- least
+# Widths that are at least `min_widths`, and as near to each goal as the room allows.
+share_out <- function(min_widths, goals, room) {
+  width <- min_widths
   for (goal in goals) {
     missing <- pmax(goal - width, 0)
     extra <- room - sum(width)

@@ -127,7 +127,7 @@ draw_valleys <- function(valley, count, k, margin) {
   graphics::title(xlab = "number of populations, k", ylab = "valley")
 }
 
-# The valley depth below which two clusters are separate: CLEAR in src/rust.
+# The valley depth below which two clusters are separate: MAX_BALANCED_DEPTH in src/rust.
 clear_valley <- 0.3
 
 pretty_numbers <- function(count) unique(pmax(round(pretty(c(1, count), min(count, 10))), 1))

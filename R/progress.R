@@ -32,17 +32,17 @@ progress_display <- function(what, progress, units = NULL, envir = parent.frame(
   list(
     show = function(progress) {
       furthest <<- progress_share(progress[1], progress[2], furthest)
-      undisturbed(display$show(furthest, finished_units(furthest, units)))
+      without_interrupts(display$show(furthest, finished_units(furthest, units)))
     },
     close = function() {
-      if (is_open) undisturbed(display$close())
+      if (is_open) without_interrupts(display$close())
       is_open <<- FALSE
     }
   )
 }
 
 # Whether a line can be overwritten where a bar is drawn.
-is_dynamic_terminal <- function() isTRUE(undisturbed(cli::is_dynamic_tty()))
+is_dynamic_terminal <- function() isTRUE(without_interrupts(cli::is_dynamic_tty()))
 
 progress_steps <- 1000
 
@@ -59,7 +59,7 @@ bar_of_cli <- function(what, envir) {
 }
 
 cli_bar <- function(what, envir) {
-  undisturbed(cli::cli_progress_bar(
+  without_interrupts(cli::cli_progress_bar(
     name = what, total = progress_steps, clear = TRUE, auto_terminate = FALSE,
     .auto_close = FALSE, .envir = envir,
     format = "{cli::pb_name}{cli::pb_bar} {cli::pb_percent}{cli::pb_status} | ETA: {cli::pb_eta}"
@@ -67,7 +67,7 @@ cli_bar <- function(what, envir) {
 }
 
 conditions_of_progressr <- function(what, envir) {
-  signal <- undisturbed(progressr::progressor(
+  signal <- without_interrupts(progressr::progressor(
     steps = progress_steps, message = what, on_exit = FALSE, envir = envir
   ))
   before <- 0
@@ -121,7 +121,7 @@ finished_units <- function(share, units) {
 # The value of `code`, which shows progress; NULL if it fails. An interrupt waits until the end of
 # `code`, because it would leave cli's list of bars half changed, and the next call of cli would
 # fail. Errors are ignored, because a failing display must not lose a result.
-undisturbed <- function(code) {
+without_interrupts <- function(code) {
   suspendInterrupts(tryCatch(code, error = function(condition) NULL))
 }
 

@@ -37,19 +37,20 @@ has_core_distances <- function(tree) {
 # For each cluster of the condensed tree, its `mass`: the sum over its members of the difference of
 # two densities, where the member leaves the cluster, and where the cluster begins. For each leaf,
 # its `outlier` score: 1 minus the ratio of the density at which it leaves its last cluster and the
-# greatest density at which a leaf of that cluster leaves. `least` is the size of clusters.
+# greatest density at which a leaf of that cluster leaves. `min_size` is the smallest size of a
+# cluster.
 #
-# A member leaves where its branch of fewer than `least` members falls off. With `least` of at most
-# `min_points`, it leaves where it is alone, as in dbscan::hdbscan(), where both are equal.
-densities <- function(tree, nodes, condensed, least) {
+# A member leaves where its branch of fewer than `min_size` members falls off. With `min_size` of at
+# most `min_points`, it leaves where it is alone, as in dbscan::hdbscan(), where both are equal.
+densities <- function(tree, nodes, condensed, min_size) {
   n <- nodes$count
   density <- densities_of(tree$height)
   of_node <- numeric(2L * n - 1L)
-  if (least <= tree$settings$min_points) {
+  if (min_size <= tree$settings$min_points) {
     of_node[nodes$first] <- density
     of_node[nodes$second] <- density
   } else {
-    of_node <- fall_off(density, nodes, least)
+    of_node <- fall_off(density, nodes, min_size)
   }
   of_leaf <- of_node[seq_len(n)]
   cluster <- leaves_inside(nodes, condensed$node)
@@ -82,14 +83,14 @@ densities_of <- function(height) {
   1 / pmax(height, min(height[height > 0]), 1e-290)
 }
 
-# For each node, the density of the merge at which its branch of fewer than `least` members leaves a
-# larger one.
-fall_off <- function(density, nodes, least) {
+# For each node, the density of the merge at which its branch of fewer than `min_size` members
+# leaves a larger one.
+fall_off <- function(density, nodes, min_size) {
   n <- nodes$count
   of_node <- numeric(2L * n - 1L)
   for (j in rev(seq_len(n - 1L))) {
     node <- n + j
-    here <- if (nodes$size[node] < least) of_node[node] else density[j]
+    here <- if (nodes$size[node] < min_size) of_node[node] else density[j]
     of_node[nodes$first[j]] <- here
     of_node[nodes$second[j]] <- here
   }

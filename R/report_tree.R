@@ -19,23 +19,23 @@ bandwidths_an_octave <- 4
 
 quantile_levels <- c(0.05, 0.25, 0.5, 0.75, 0.95)
 
-# The top of the condensed tree, with at most `most` branches that are not divided further, and all
-# branches of `populations`. A list of: for each branch, the `node` at which it begins, the number
-# of the `split` that divides it (0 for none; split s makes branches 2 s and 2 s + 1), its `parent`,
-# `size` in members, and `id` in the `merge` of the tree; the places of its leaves, from `start` + 1
-# to `end`, and the `place` of each leaf. For each split, its `number` in the whole tree, `height`
-# and `valley`. And the branches of `populations`, `begin`, and the minimum number of members,
-# `least`.
-page_tree <- function(tree, populations, most, call) {
+# The top of the condensed tree, with at most `max_branches` branches that are not divided further,
+# and all branches of `populations`. A list of: for each branch, the `node` at which it begins, the
+# number of the `split` that divides it (0 for none; split s makes branches 2 s and 2 s + 1), its
+# `parent`, `size` in members, and `id` in the `merge` of the tree; the places of its leaves, from
+# `start` + 1 to `end`, and the `place` of each leaf. For each split, its `number` in the whole
+# tree, `height` and `valley`. And the branches of `populations`, `begin`, and the minimum number of
+# members, `least`.
+page_tree <- function(tree, populations, max_branches, call) {
   members <- leaf_members(tree)
   nodes <- tree_nodes(tree$merge, members)
-  least <- check_min_members(max(1, attr(populations, "min_members")), sum(members), call)
-  condensed <- condense(tree, nodes, least)
+  min_size <- check_min_members(max(1, attr(populations, "min_members")), sum(members), call)
+  condensed <- condense(tree, nodes, min_size)
   chosen <- lapply(attr(populations, "roots"), clusters_of_ids, condensed$node, nodes$count)
   if (anyNA(unlist(chosen))) {
     refuse("populations", "are no branches of `tree`", "use cut_populations() for this tree", call)
   }
-  splits <- shown_splits(condensed, unlist(chosen), most, call)
+  splits <- shown_splits(condensed, unlist(chosen), max_branches, call)
   divided <- match(splits, condensed$split)
   # The clusters of the condensed tree that are branches of the page, and their numbers there.
   old <- c(1L, rbind(2L * splits, 2L * splits + 1L))
@@ -56,14 +56,14 @@ page_tree <- function(tree, populations, most, call) {
       groups = lapply(chosen, function(clusters) new[clusters]),
       names = given_names(populations)
     ),
-    least = ceiling(least)
+    least = ceiling(min_size)
   )
 }
 
 # The greatest number of branches of a page with this number of columns and of labels.
-branch_room <- function(most, columns, labels) {
+branch_room <- function(max_branches, columns, labels) {
   branches <- min(most_branch_values %/% columns, most_branch_counts %/% max(labels, 1L))
-  min(most, (branches + 1L) %/% 2L)
+  min(max_branches, (branches + 1L) %/% 2L)
 }
 
 # Names of populations, "" for those that have a number only.
@@ -74,7 +74,7 @@ given_names <- function(populations) {
 
 # The numbers of the splits to show: the splits above the `chosen` clusters, and the first splits
 # from the top, for at most `most` branches.
-shown_splits <- function(condensed, chosen, most, call) {
+shown_splits <- function(condensed, chosen, max_branches, call) {
   parent <- condensed$parent
   is_above <- logical(length(parent))
   is_chosen <- replace(is_above, chosen, TRUE)
@@ -82,12 +82,12 @@ shown_splits <- function(condensed, chosen, most, call) {
     if (is_above[cluster] || is_chosen[cluster]) is_above[parent[cluster]] <- TRUE
   }
   needed <- condensed$split[is_above]
-  if (length(needed) + 1L > most) {
+  if (length(needed) + 1L > max_branches) {
     refuse("populations", paste("are branches of a tree with", shown_count(length(needed) + 1L)),
-           paste("this page has at most", shown_count(most), "branches, see `most`"), call)
+           paste("this page has at most", shown_count(max_branches), "branches, see `most`"), call)
   }
   others <- setdiff(seq_len((length(parent) - 1L) %/% 2L), needed)
-  sort(c(needed, utils::head(others, most - 1L - length(needed))))
+  sort(c(needed, utils::head(others, max_branches - 1L - length(needed))))
 }
 
 # The leaves side by side, depth first: for each node, the number of leaves before it, `start`, and
@@ -250,9 +250,9 @@ page_sample <- function(x, range, shown, cells) {
   )
 }
 
-# At most `most` whole numbers from `from` to `to`, evenly spaced.
-spaced <- function(from, to, most) {
-  count <- min(most, to - from + 1L)
+# At most `max_count` whole numbers from `from` to `to`, evenly spaced.
+spaced <- function(from, to, max_count) {
+  count <- min(max_count, to - from + 1L)
   if (count < 1L) return(integer(0))
   as.integer(from + floor((seq_len(count) - 0.5) * (to - from + 1) / count))
 }

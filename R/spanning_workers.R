@@ -7,7 +7,7 @@ rows_for_tree <- 8
 # The nearest other rows of each row of x, found by workers, as job_gknn() returns them; NULL
 # without workers. `source` is the user's data. `device` is the device of the workers; without
 # workers it is not evaluated, so its messages come only once.
-known_neighbours <- function(source, x, metric, min_points, workers, device, call) {
+precomputed_neighbours <- function(source, x, metric, min_points, workers, device, call) {
   if (is.null(workers)) return(NULL)
   k <- as.integer(min(nrow(x) - 1, max(rows_for_tree, min_points - 1)))
   check_memory("the neighbours that workers find need", 40 * k * nrow(x), call)

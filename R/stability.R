@@ -115,12 +115,12 @@ stability <- function(tree,
   if (missing(x)) refuse_missing("x", needs_observations, call)
   times <- check_count(times, most_draws, "times", call)
   n <- length(tree$order)
-  least <- check_min_members(min_members, n, call)
+  min_size <- check_min_members(min_members, n, call)
   device <- check_device(backend, threads, devices, call)
   options <- list(
     progress = check_progress(progress, call), memory = check_budget_size(memory, call)
   )
-  shown <- populations_to_find(tree, x, populations, least, device, options, call, ...)
+  shown <- populations_to_find(tree, x, populations, min_size, device, options, call, ...)
   reading <- c(options, list(threads = device$threads, copies = 2))
   x <- as_stored_observations(x, "x", tree_bytes[[tree$settings$distance]], reading, call, ...)
   on.exit(release_rows(x))
@@ -130,9 +130,9 @@ stability <- function(tree,
   } else {
     top_tree(tree, length(tree$g.labels), apriori_leaves(tree, call), call)
   }
-  sets <- c(branch_sets(top, least, n), population_sets(tree, top, shown))
+  sets <- c(branch_sets(top, min_size, n), population_sets(tree, top, shown))
   agreement <- agreements_of_draws(x, tree$settings, top, sets, times, device, options, call)
-  new_stability(agreement, sets, shown, top, times, least)
+  new_stability(agreement, sets, shown, top, times, min_size)
 }
 
 # Maximum number of draws: no result has a use for more.
@@ -157,14 +157,14 @@ check_repeatable <- function(tree, arg, call) {
 }
 
 # The populations to look for, as shown_populations() returns them; NULL for none.
-populations_to_find <- function(tree, x, populations, least, device, options, call, ...) {
+populations_to_find <- function(tree, x, populations, min_size, device, options, call, ...) {
   if (identical(populations, FALSE)) return(NULL)
   if (is.null(populations)) {
     # The columns of x are looked at again later.
     populations <- tryCatch(
       suppressMessages(
-        cut_populations(tree, NULL, least, x = x, threads = device$threads, memory = options$memory,
-                        progress = options$progress, ...),
+        cut_populations(tree, NULL, min_size, x = x, threads = device$threads,
+                        memory = options$memory, progress = options$progress, ...),
         classes = "gmhclust_message_columns"
       ),
       gmhclust_error = function(e) {
@@ -174,7 +174,7 @@ populations_to_find <- function(tree, x, populations, least, device, options, ca
     )
   } else if (is_single_number(populations)) {
     populations <- tryCatch(
-      cut_populations(tree, populations, least),
+      cut_populations(tree, populations, min_size),
       gmhclust_error_input = function(e) {
         if (!identical(e$refused$arg, "k")) stop(e)
         refuse("populations", e$refused$got, e$refused$needs, call)
@@ -228,10 +228,10 @@ check_heights <- function(x, tree, arg, call) {
 
 # The branches of the top to look for: branches of several leaves that begin at its splits. A list
 # of the `merge` of each branch, of its `first` and `last` place in `top$order`, and of its `size`.
-branch_sets <- function(top, least, n) {
+branch_sets <- function(top, min_size, n) {
   nodes <- tree_nodes(top$merge, top$members)
   count <- nodes$count
-  node <- condense(top, nodes, least)$node[-1]
+  node <- condense(top, nodes, min_size)$node[-1]
   node <- node[node > count]
   places <- node_places(nodes$first, nodes$second, top$order)
   list(merge = node + n - 2L * count, first = places$first[node], last = places$last[node],
@@ -300,7 +300,7 @@ joined_parts <- function(parts, population, size) {
   joined
 }
 
-new_stability <- function(found, sets, shown, top, times, least) {
+new_stability <- function(found, sets, shown, top, times, min_size) {
   branches <- cbind(
     data.frame(merge = sets$merge, members = sets$size),
     summary_of_draws(found$branches)
@@ -323,7 +323,7 @@ new_stability <- function(found, sets, shown, top, times, least) {
     populations = populations, branches = branches,
     agreement = list(populations = joined, branches = found$branches), times = times,
     drawn = if (is_apriori) "apriori clusters" else "observations", count = length(top$order),
-    min_members = least, backend = found$backend
+    min_members = min_size, backend = found$backend
   ))
 }
 

@@ -56,7 +56,7 @@ default_threads <- function() {
 
 # Number of threads to check `values` numbers, before the arguments of a call are checked: the
 # number of the session, or 1 if more threads would not save some milliseconds.
-threads_to_look <- function(values) {
+threads_for_check <- function(values) {
   if (values < 2^22) return(1L)
   min(c(as_thread_count(session_option("threads")), default_threads())[1], most_threads())
 }

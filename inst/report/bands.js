@@ -12,7 +12,7 @@ const BANDS_LEFT = 44;
 const BANDS_GAP = 26;
 
 // Below this depth, a valley separates two populations by itself.
-const CLEAR = 0.3;
+const MAX_BALANCED_DEPTH = 0.3;
 
 // The rectangles: each has its branch, the first and last number of populations that has it, and
 // its share of all members, from `low` to `high`.
@@ -85,12 +85,12 @@ function drawValleys(svg, content, most, x, top) {
   const y = d3.scaleLinear([0, 1], [top + VALLEYS_HEIGHT - 8, top]);
   svg.append("g").attr("transform", `translate(${BANDS_LEFT},0)`).call(d3.axisLeft(y).ticks(3));
   svg.append("line").attr("class", "clear").attr("x1", x(0.5)).attr("x2", x(most + 0.5))
-    .attr("y1", y(CLEAR)).attr("y2", y(CLEAR));
+    .attr("y1", y(MAX_BALANCED_DEPTH)).attr("y2", y(MAX_BALANCED_DEPTH));
   svg.append("text").attr("class", "axis-name").attr("x", x(0.5)).attr("y", top - 6)
     .text("Depth of the valley");
   content.splits.valley.slice(0, most - 1).forEach((valley, i) => {
     if (valley === null) return;
-    svg.append("circle").attr("class", valley < CLEAR ? "point deep" : "point")
+    svg.append("circle").attr("class", valley < MAX_BALANCED_DEPTH ? "point deep" : "point")
       .attr("cx", x(i + 2)).attr("cy", y(valley)).attr("r", 3.5);
   });
 }

@@ -11,7 +11,7 @@ slow_valleys <- function(h, x, min_members = NULL, clear = 0.3, finer = 0.9, cel
   valley <- valleys(x, tree, cells)
   groups <- groups_apart(tree, function(a, b) {
     depth <- valley(a, b)
-    # Apart: <= 0. Else, the more alike, the higher.
+    # Apart: <= 0. Else, the more similar, the higher.
     if (depth[2] < 0.1 && depth[1] < 0.5) return(depth[1] - 0.5)
     max(depth[1] - clear, (depth[2] - 0.7) / 10)
   })
@@ -175,7 +175,7 @@ spread_of <- function(y, weight) {
   if (iqr > 0) min(s, iqr) else s
 }
 
-# a and b after one exchange: each point goes to the side of the higher posterior density. The
+# a and b after one reassignment: each point goes to the side of the higher posterior density. The
 # covariances have a tenth of p points of that of both sides added. NULL if fewer than 5 points,
 # or half as many as columns, remain in a side.
 competed <- function(a, b, size_a, size_b) {
@@ -226,8 +226,8 @@ projections <- function(a, b) {
   list(a = one(a, 1), b = one(b, -1))
 }
 
-# Groups of clusters that are apart from each other, by alike(a, b): <= 0 if they are.
-groups_apart <- function(tree, alike) {
+# Groups of clusters that are apart from each other, by similarity(a, b): <= 0 if they are.
+groups_apart <- function(tree, similarity) {
   groups <- vector("list", length(tree$start))
   for (cluster in rev(seq_along(groups))) {
     k <- tree$first[cluster]
@@ -239,7 +239,7 @@ groups_apart <- function(tree, alike) {
     groups[k + 0:1] <- list(NULL)
     m <- length(here)
     value <- matrix(-Inf, m, m)
-    for (i in seq_len(m - 1L)) for (j in (i + 1L):m) value[i, j] <- alike(here[[i]], here[[j]])
+    for (i in seq_len(m - 1L)) for (j in (i + 1L):m) value[i, j] <- similarity(here[[i]], here[[j]])
     while (m > 1L && max(value) > 0) {
       best <- which.max(value)
       i <- (best - 1L) %% m + 1L
@@ -250,7 +250,7 @@ groups_apart <- function(tree, alike) {
       value <- value[-j, -j, drop = FALSE]
       m <- m - 1L
       for (l in seq_len(m)[-i]) {
-        value[min(i, l), max(i, l)] <- alike(here[[i]], here[[l]])
+        value[min(i, l), max(i, l)] <- similarity(here[[i]], here[[l]])
       }
     }
     # All of a cluster, with the cells that fell off it.

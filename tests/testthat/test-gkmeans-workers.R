@@ -46,8 +46,8 @@ test_that("workers keep their rows until the call ends", {
   kept <- function() {
     unlist(parallel::clusterCall(workers, function() length(names(gmhclust:::kept_rows))))
   }
-  share <- share_of_workers(cells, cells, workers, check_device("cpu", NULL, NULL, NULL, workers),
-                            NULL)
+  share <- distribute_rows(cells, cells, workers, check_device("cpu", NULL, NULL, NULL, workers),
+                           NULL)
   expect_identical(share$assign(cells[1:3, ], NULL), share$assign(cells[1:3, ], NULL))
   expect_identical(kept(), c(3L, 3L))
   # A worker that has lost its rows gets them again.

@@ -147,9 +147,9 @@ test_that("tiny and huge values keep the merges where the shape is scale-free", 
 
 # Evaluates `code` as the first call of a session.
 in_new_session <- function(code) {
-  was <- told$inversions
-  on.exit(told$inversions <- was)
-  told$inversions <- FALSE
+  was <- shown_messages$inversions
+  on.exit(shown_messages$inversions <- was)
+  shown_messages$inversions <- FALSE
   code
 }
 
@@ -210,10 +210,10 @@ test_that("a transposed matrix is refused at once, and many columns give a messa
   }
   # With fewer rows than columns all covariances are singular, so none is computed.
   x <- matrix(sin(seq_len(20 * 4000)^1.5), 20)
-  told <- capture_messages(
+  messages <- capture_messages(
     h <- gmhclust(x, subthreshold = "euclidMahal", progress = FALSE, warn = FALSE)
   )
-  expect_match(told, "^`x` has 20 rows and 4000 columns; observations go in rows: use t\\(x\\)")
+  expect_match(messages, "^`x` has 20 rows and 4000 columns; observations go in rows: use t\\(x\\)")
   expect_true(check_hclust(h))
   expect_message(
     message_if_slow(x, "mahal", NULL),

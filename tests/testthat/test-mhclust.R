@@ -33,9 +33,9 @@ test_that("call is the call of mhclust", {
 
 test_that("warn is that of gmhclust()", {
   cells <- some_cells(300)
-  was <- told$inversions
-  on.exit(told$inversions <- was)
-  told$inversions <- FALSE
+  was <- shown_messages$inversions
+  on.exit(shown_messages$inversions <- was)
+  shown_messages$inversions <- FALSE
   expect_no_message(mhclust(cells, 30, warn = FALSE))
   expect_message(mhclust(cells, 30), class = "gmhclust_message_inversions")
 })

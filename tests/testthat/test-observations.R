@@ -644,7 +644,7 @@ test_that("samples and probes of an ExpressionSet are observations", {
 })
 
 test_that("identifiers and times are noticed, counts and grids of few values are not", {
-  told <- function(call) {
+  messages_of <- function(call) {
     messages <- character(0)
     withCallingHandlers(call, gmhclust_message_columns = function(m) {
       messages <<- c(messages, conditionMessage(m))
@@ -652,18 +652,18 @@ test_that("identifiers and times are noticed, counts and grids of few values are
     })
     messages
   }
-  expect_identical(told(gdist(x)), character(0))
+  expect_identical(messages_of(gdist(x)), character(0))
   expect_match(
-    told(gdist(cbind(x, id = sample(1e6, 200)))),
+    messages_of(gdist(cbind(x, id = sample(1e6, 200)))),
     "an identifier or a time: \"id\"; leave"
   )
-  expect_match(told(gmst(cbind(x, cumsum(runif(200))))), "an identifier or a time: 5; leave")
-  expect_match(told(gknn(cbind(Time = floor(1:200 / 3), x), 2)), "\"Time\"; leave")
-  expect_identical(told(gdist(matrix(1:200))), character(0))
-  expect_identical(told(gdist(cbind(x, sort(rbinom(200, 3, 0.5))))), character(0))
-  expect_identical(told(gdist(matrix(rpois(50 * 30, 1e6), 50))), character(0))
-  expect_identical(told(gdist(matrix(sample(1e7, 6000), 200))), character(0))
-  expect_identical(told(gdist(cbind(c(x[, 1], NA), 1:201)[c(1:10, 201), ])), character(0))
+  expect_match(messages_of(gmst(cbind(x, cumsum(runif(200))))), "an identifier or a time: 5; leave")
+  expect_match(messages_of(gknn(cbind(Time = floor(1:200 / 3), x), 2)), "\"Time\"; leave")
+  expect_identical(messages_of(gdist(matrix(1:200))), character(0))
+  expect_identical(messages_of(gdist(cbind(x, sort(rbinom(200, 3, 0.5))))), character(0))
+  expect_identical(messages_of(gdist(matrix(rpois(50 * 30, 1e6), 50))), character(0))
+  expect_identical(messages_of(gdist(matrix(sample(1e7, 6000), 200))), character(0))
+  expect_identical(messages_of(gdist(cbind(c(x[, 1], NA), 1:201)[c(1:10, 201), ])), character(0))
 })
 
 test_that("more columns than rows are noticed where they cannot be meant", {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extendr_api::prelude::*;
-use gmhclust_core::magnitude::LargestSeen;
+use gmhclust_core::magnitude::RunningMaximum;
 use gmhclust_core::mahalanobis::Input;
 use gmhclust_core::matrix::{self, RowSlices};
 use gmhclust_core::populations::Columns;
@@ -35,7 +35,7 @@ pub struct Filling {
     rows: usize,
     pub columns: usize,
     to: Destination,
-    seen: LargestSeen,
+    maximum: RunningMaximum,
 }
 
 enum Destination {
@@ -70,7 +70,7 @@ impl Filling {
             rows,
             columns,
             to,
-            seen: LargestSeen::default(),
+            maximum: RunningMaximum::default(),
         })
     }
 
@@ -79,7 +79,7 @@ impl Filling {
     /// # Errors
     /// `Error::Input` if there are too many; `Error::Memory` if the disk is full.
     pub fn append(&mut self, values: &[f64]) -> CoreResult<()> {
-        self.seen.see(values);
+        self.maximum.update(values);
         self.put(values)
     }
 
@@ -88,8 +88,8 @@ impl Filling {
     /// # Errors
     /// As [`Self::append`].
     pub fn append_block(&mut self, block: ArrayView2<f64>, cpu: &Cpu) -> CoreResult<()> {
-        let see = |values: &[f64]| self.seen.see(values);
-        let rows = cpu.install(|| matrix::stacked_and_seen(&[block], self.columns, see))?;
+        let visit = |values: &[f64]| self.maximum.update(values);
+        let rows = cpu.install(|| matrix::stacked_with_visitor(&[block], self.columns, visit))?;
         self.put(rows.values())
     }
 
@@ -109,7 +109,7 @@ impl Filling {
     /// # Errors
     /// `Error::Input` if rows are missing, or as [`ScratchWriter::finish`].
     pub fn finish(self) -> CoreResult<Observations> {
-        let largest = self.seen.value();
+        let largest = self.maximum.value();
         let x = match self.to {
             Destination::Memory(values) => {
                 let rows = values.len() / self.columns.max(1);

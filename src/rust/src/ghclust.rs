@@ -2,7 +2,9 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::Dendrogram;
-use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Recurrence, StoredPrecision};
+use gmhclust_core::linkage::{
+    matrix, points, DissimilaritySource, Linkage, Recurrence, StoredPrecision,
+};
 use gmhclust_core::{memory, Monitor, Observations, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
@@ -46,9 +48,9 @@ fn job_ghclust_dist(
         let members = members_of(&members)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let engine = Engine::new(&choice, &Workload::linkage(recurrence.linkage, n))?;
-            let origin = Origin::Given(values);
+            let source = DissimilaritySource::Given(values);
             let tree = engine.run(monitor, |on| {
-                matrix::linkage(origin, n, recurrence, members.clone(), on, monitor)
+                matrix::linkage(source, n, recurrence, members.clone(), on, monitor)
             })?;
             Ok((tree, engine.name()))
         })

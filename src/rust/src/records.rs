@@ -45,7 +45,7 @@ fn job_records(
     let prepare = || {
         let mut records = records_of(&path, &layout)?;
         if let Nullable::NotNull(all) = in_places_of {
-            records = records.in_places_of(all as usize);
+            records = records.column_major_records(all as usize);
         }
         let places = arguments::numbers(&columns, "columns")?;
         let numbers = |values: &Robj, name| -> CoreResult<Option<Vec<f64>>> {

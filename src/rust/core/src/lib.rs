@@ -31,7 +31,7 @@
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
 //!   [`magnitude`], [`observations`], [`digest`], [`checksum`], [`distinct`], [`labels`], [`cpu`],
-//!   [`tasks`], [`records`], [`simd`], [`next_float`], [`single_precision`], [`roster`],
+//!   [`tasks`], [`records`], [`simd`], [`next_float`], [`single_precision`], [`active_positions`],
 //!   [`optimal_order`], [`agreement`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
@@ -42,6 +42,7 @@
 //! Each algorithm has a trait for the operations that it needs of a device; [`Cpu`] implements all
 //! of them. Accelerators implement them in other crates.
 
+pub mod active_positions;
 pub mod agreement;
 pub mod checksum;
 pub mod cpu;
@@ -68,7 +69,6 @@ pub mod observations;
 pub mod optimal_order;
 pub mod populations;
 pub mod records;
-pub mod roster;
 pub mod simd;
 pub mod single_precision;
 pub mod tasks;

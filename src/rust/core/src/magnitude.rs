@@ -52,17 +52,17 @@ pub fn largest_on_threads(values: &[f64]) -> f64 {
 
 /// The largest magnitude of values that several threads pass in parts.
 #[derive(Debug, Default)]
-pub struct LargestSeen(AtomicU64);
+pub struct RunningMaximum(AtomicU64);
 
-impl LargestSeen {
+impl RunningMaximum {
     /// Includes more values.
-    pub fn see(&self, values: &[f64]) {
+    pub fn update(&self, values: &[f64]) {
         // Numbers from 0 to infinity have the order of their bits.
         self.0
             .fetch_max(largest(values).to_bits(), Ordering::Relaxed);
     }
 
-    /// As [`largest`], of all values passed to [`LargestSeen::see`].
+    /// As [`largest`], of all values passed to [`RunningMaximum::update`].
     pub fn value(self) -> f64 {
         f64::from_bits(self.0.into_inner())
     }
@@ -77,9 +77,9 @@ mod tests {
         for n in [0usize, 1, 7, 8, 9, 100_000] {
             let mut values: Vec<f64> = (0..n).map(|i| (i as f64 * 0.7).sin()).collect();
             let all = |values: &[f64]| {
-                let seen = LargestSeen::default();
-                values.chunks(30).for_each(|some| seen.see(some));
-                let found = [largest(values), largest_on_threads(values), seen.value()];
+                let maximum = RunningMaximum::default();
+                values.chunks(30).for_each(|some| maximum.update(some));
+                let found = [largest(values), largest_on_threads(values), maximum.value()];
                 assert!(found.iter().all(|&one| one == found[0]));
                 found[0]
             };

@@ -113,18 +113,18 @@ pub fn stacked(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>>
 /// # Errors
 /// As [`stacked`].
 pub fn stacked_on_threads(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
-    stacked_and_seen(parts, columns, |_| ())
+    stacked_with_visitor(parts, columns, |_| ())
 }
 
-/// As [`stacked_on_threads`]. Also passes all values to `see`, block by block, while they are in
+/// As [`stacked_on_threads`]. Also passes all values to `visit`, block by block, while they are in
 /// cache.
 ///
 /// # Errors
 /// As [`stacked`].
-pub fn stacked_and_seen(
+pub fn stacked_with_visitor(
     parts: &[ArrayView2<f64>],
     columns: usize,
-    see: impl Fn(&[f64]) + Sync,
+    visit: impl Fn(&[f64]) + Sync,
 ) -> Result<Array2<f64>> {
     stacked_by(parts, columns, |to, part| {
         to.par_chunks_mut(BLOCK * columns.max(1))
@@ -132,20 +132,20 @@ pub fn stacked_and_seen(
             .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
             .for_each(|(block, to)| {
                 copy_block(to, block, part);
-                see(to);
+                visit(to);
             });
     })
 }
 
 /// The rows of `x`, which may have any layout, in this order. Works on the threads of the calling
-/// pool. Also passes all values to `see`, block by block, while they are in cache.
+/// pool. Also passes all values to `visit`, block by block, while they are in cache.
 ///
 /// # Errors
 /// `Error::Memory` if there is not enough memory.
-pub fn rows_and_seen(
+pub fn rows_with_visitor(
     x: &ArrayView2<f64>,
     rows: &[u32],
-    see: impl Fn(&[f64]) + Sync,
+    visit: impl Fn(&[f64]) + Sync,
 ) -> Result<Array2<f64>> {
     let columns = x.ncols();
     let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
@@ -159,7 +159,7 @@ pub fn rows_and_seen(
                 to.zip(rows)
                     .for_each(|(to, &row)| *to = column[row as usize]);
             }
-            see(to);
+            visit(to);
         });
     Ok(of_rows(values, rows.len(), columns))
 }

@@ -99,7 +99,7 @@ fn check_limits(what: &str, bytes: f64) -> Result<()> {
     let Some(available) = available() else {
         return Ok(());
     };
-    account::looked();
+    account::record_limit_check();
     let headroom = headroom(&available);
     let available = available.less(account::unwritten() + headroom);
     if available.left < bytes {
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn small_requests_are_summed_until_they_are_worth_a_look() {
+    fn small_requests_are_summed_until_a_limit_check_is_due() {
         // Other tests of this process take memory, too, so a check may come earlier.
         let held: Vec<_> = (0..3).map(|_| account::Held::new(8 << 20)).collect();
         assert!(account::is_due(1.0));

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::magnitude::{largest, LargestSeen};
+use crate::magnitude::{largest, RunningMaximum};
 use crate::matrix::{self, RowSlices};
 use ndarray::{Array2, ArrayView2};
 
@@ -65,9 +65,9 @@ impl Observations {
     /// # Errors
     /// As [`Observations::copied`].
     pub fn copied_on_threads(x: ArrayView2<f64>) -> Result<Self> {
-        let seen = LargestSeen::default();
-        let x = matrix::stacked_and_seen(&[x], x.ncols(), |some| seen.see(some))?;
-        Self::checked(x, seen.value())
+        let maximum = RunningMaximum::default();
+        let x = matrix::stacked_with_visitor(&[x], x.ncols(), |some| maximum.update(some))?;
+        Self::checked(x, maximum.value())
     }
 
     /// The rows of `x`, which may have any layout, in this order; copied on the threads of the
@@ -76,9 +76,9 @@ impl Observations {
     /// # Errors
     /// As [`Observations::copied`], also for rows of `x` that are not in `order`.
     pub fn copied_in_order(x: ArrayView2<f64>, order: &[u32]) -> Result<Self> {
-        let seen = LargestSeen::default();
-        let copied = matrix::rows_and_seen(&x, order, |some| seen.see(some))?;
-        let largest = seen.value();
+        let maximum = RunningMaximum::default();
+        let copied = matrix::rows_with_visitor(&x, order, |some| maximum.update(some))?;
+        let largest = maximum.value();
         if largest.is_infinite() {
             return Err(not_finite(x.iter(), x.ncols()));
         }

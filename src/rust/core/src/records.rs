@@ -10,7 +10,7 @@ use crate::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::tasks::share;
+use crate::tasks::run_from_queue;
 
 /// Number of bytes that a task reads, unless [`FEWEST`] records take more. Only the time depends on
 /// it.
@@ -29,7 +29,7 @@ pub struct Records {
     width: usize,
     /// The number of all records if the file is column-major: all values of the first place, then
     /// of the next. `None` if it is row-major, record by record.
-    in_places_of: Option<usize>,
+    column_major_records: Option<usize>,
     kind: Kind,
     is_big_endian: bool,
 }
@@ -86,7 +86,7 @@ pub struct Format {
 }
 
 /// A task: the values that one read of the file gives.
-struct Part<'a> {
+struct ReadTask<'a> {
     /// The number of its first record, from 0.
     number: usize,
     /// For each place: its index in the request, and where to write its values.
@@ -106,7 +106,7 @@ impl Records {
                 path,
                 begin,
                 width,
-                in_places_of: None,
+                column_major_records: None,
                 kind,
                 is_big_endian: format.is_big_endian,
             }),
@@ -116,9 +116,9 @@ impl Records {
 
     /// The same records in a column-major file, which has all values of the first place, then of
     /// the next. `records` is the number of all records in the file.
-    pub fn in_places_of(self, records: usize) -> Self {
+    pub fn column_major_records(self, records: usize) -> Self {
         Self {
-            in_places_of: Some(records),
+            column_major_records: Some(records),
             ..self
         }
     }
@@ -144,23 +144,23 @@ impl Records {
             return Err(Error::Input("records have no such places".into()));
         }
         let size = self.kind.bytes();
-        let row = match self.in_places_of {
+        let row = match self.column_major_records {
             Some(_) => size,
             None => self.width * size,
         };
         let at_a_time = (BYTES_AT_A_TIME / row).max(FEWEST);
-        let mut tasks: Vec<Part> = Vec::new();
+        let mut tasks: Vec<ReadTask> = Vec::new();
         for (at, values) in values.chunks_mut(count.max(1)).enumerate() {
             for (task, part) in values.chunks_mut(at_a_time).enumerate() {
                 let number = first + task * at_a_time;
-                if self.in_places_of.is_some() {
+                if self.column_major_records.is_some() {
                     let places = vec![(at, part)];
-                    tasks.push(Part { number, places });
+                    tasks.push(ReadTask { number, places });
                     continue;
                 }
                 if task == tasks.len() {
                     let places = Vec::with_capacity(places.len());
-                    tasks.push(Part { number, places });
+                    tasks.push(ReadTask { number, places });
                 }
                 tasks[task].places.push((at, part));
             }
@@ -168,8 +168,8 @@ impl Records {
         let is_short = AtomicBool::new(false);
         let mut buffers = vec![Vec::new(); cpu.threads()];
         cpu.install(|| {
-            share(tasks, &mut buffers, |buffer, part| {
-                let Part {
+            run_from_queue(tasks, &mut buffers, |buffer, part| {
+                let ReadTask {
                     number,
                     places: parts,
                 } = part;
@@ -179,7 +179,7 @@ impl Records {
                     *buffer = memory::zeros("records need", records * row)?;
                 }
                 let bytes = &mut buffer[..records * row];
-                let before = match (self.in_places_of, parts.first()) {
+                let before = match (self.column_major_records, parts.first()) {
                     (Some(all), Some(&(at, _))) => (places[at] * all + number) * size,
                     _ => number * row,
                 };
@@ -197,7 +197,7 @@ impl Records {
                     }
                 }
                 for (at, values) in parts {
-                    let place = match self.in_places_of {
+                    let place = match self.column_major_records {
                         Some(_) => 0,
                         None => places[at],
                     };
@@ -340,7 +340,7 @@ mod tests {
         let expected = (5..count).map(|row| ((3 * row + 2) % 251) as f64);
         assert!(found.into_iter().eq(expected));
         assert_eq!(read(&records, (5, count), &[2]), Ok(None));
-        let by_place = records.clone().in_places_of(count);
+        let by_place = records.clone().column_major_records(count);
         let found = read(&by_place, (5, count - 5), &[2, 1]).unwrap().unwrap();
         let place = |place: usize| (5..count).map(move |row| ((place * count + row) % 251) as f64);
         let expected = place(2).chain(place(1).map(|value| value + 100.0));

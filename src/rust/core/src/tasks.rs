@@ -8,13 +8,13 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 
-/// Runs tasks, approximately in order, on the threads of the calling rayon pool. Each thread takes
-/// the next task when it has finished the last one, and has its own state; `states` should have one
-/// state per thread.
+/// Runs tasks on the threads of the calling rayon pool, approximately in order. Each thread takes
+/// the next task from the queue when it has finished the last one, and has its own state; `states`
+/// should have one state per thread.
 ///
 /// # Errors
 /// The first error of a task.
-pub fn share<T: Send, S: Send>(
+pub fn run_from_queue<T: Send, S: Send>(
     tasks: Vec<T>,
     states: &mut [S],
     work: impl Fn(&mut S, T) -> Result<()> + Sync,

@@ -6,7 +6,9 @@ mod common;
 
 use common::Result;
 use gmhclust_core::distances::Pairs;
-use gmhclust_core::linkage::{linkage as link, Linkage, Origin, Recurrence, StoredPrecision};
+use gmhclust_core::linkage::{
+    linkage as link, DissimilaritySource, Linkage, Recurrence, StoredPrecision,
+};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::testing::Random;
 use gmhclust_core::Monitor;
@@ -54,12 +56,12 @@ fn main() -> Result<()> {
     common::time(&title, |clock| {
         let points = device.cpu().install(prepare)?;
         clock.end("prepared");
-        let origin = if is_given {
-            Origin::Given(&given)
+        let source = if is_given {
+            DissimilaritySource::Given(&given)
         } else {
-            Origin::Points(&points)
+            DissimilaritySource::Points(&points)
         };
-        let tree = link(origin, n, recurrence, None, &*device, &monitor)?;
+        let tree = link(source, n, recurrence, None, &*device, &monitor)?;
         Ok(tree.height.last().copied().unwrap_or(f64::NAN))
     })?;
     Ok(())

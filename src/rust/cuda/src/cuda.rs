@@ -7,7 +7,7 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::{Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
-use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
+use gmhclust_core::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
@@ -197,19 +197,19 @@ impl DistanceDevice for Cuda {
 impl LinkageDevice for Cuda {
     fn dissimilarities<'a>(
         &'a self,
-        origin: Origin<'a>,
+        source: DissimilaritySource<'a>,
         n: usize,
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
         if n < self.handover.matrix_observations || !dissimilarities::fits(recurrence.linkage) {
-            return self.cpu.dissimilarities(origin, n, recurrence, monitor);
+            return self.cpu.dissimilarities(source, n, recurrence, monitor);
         }
         let device = &self.devices[0];
         let chain_clusters = self.handover.chain_clusters;
         dissimilarities::dissimilarities(
             device,
-            origin,
+            source,
             n,
             recurrence,
             self,

@@ -8,7 +8,7 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::kmeans::{self, Start};
 use gmhclust_core::knn::{RangeSearch, Search};
 use gmhclust_core::linkage::{
-    matrix, points, spanning, Linkage, Origin, Recurrence, StoredPrecision,
+    matrix, points, spanning, DissimilaritySource, Linkage, Recurrence, StoredPrecision,
 };
 use gmhclust_core::mahalanobis::{self, Distance, Options, Subthreshold};
 use gmhclust_core::metric::catalogue::NAMES;
@@ -216,8 +216,8 @@ fn linkage_of_distances(input: &mut Bytes) -> Result<()> {
     let n = input.number(2, 12);
     let values: Vec<f64> = (0..n * (n - 1) / 2).map(|_| value(input)).collect();
     let members = members(input, n);
-    let origin = Origin::Given(&values);
-    let tree = matrix::linkage(origin, n, recurrence, members, cpu(), &Monitor::default())?;
+    let source = DissimilaritySource::Given(&values);
+    let tree = matrix::linkage(source, n, recurrence, members, cpu(), &Monitor::default())?;
     check_tree(&tree, n);
     Ok(())
 }

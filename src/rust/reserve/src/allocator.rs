@@ -47,7 +47,7 @@ impl Allocator {
 fn count(pointer: *mut u8, bytes: usize) {
     huge_pages::prefer(pointer, bytes);
     if bytes >= account::LARGE && !pointer.is_null() {
-        account::took(bytes);
+        account::allocated(bytes);
     }
 }
 
@@ -55,7 +55,7 @@ fn count(pointer: *mut u8, bytes: usize) {
 #[inline]
 fn discount(bytes: usize) {
     if bytes >= account::LARGE {
-        account::gave_back(bytes);
+        account::freed(bytes);
     }
 }
 

@@ -27,7 +27,7 @@ const LEAVES: usize = 64;
 
 /// Leaves are used if the comparisons of the draws are at least this multiple of the operations of
 /// the projections. If too low, draws of few centers take longer; if too high, draws of many do.
-const PAYS_FROM: usize = 4;
+const MIN_WORTHWHILE_RATIO: usize = 4;
 
 /// Number of observations by which the direction of a split is chosen. Only the time depends on
 /// it.
@@ -81,9 +81,9 @@ struct Branch<'a> {
 impl<'a> Leaves<'a> {
     /// Whether draws of `k` centers among `n` observations take longer than making the projections
     /// and the tree.
-    pub fn pay(n: usize, k: usize) -> bool {
+    pub fn is_worthwhile(n: usize, k: usize) -> bool {
         let of_directions = 2 * ITERATIONS * SAMPLE.min(n);
-        PAYS_FROM * DIRECTIONS * (of_directions + n) <= n.saturating_mul(k)
+        MIN_WORTHWHILE_RATIO * DIRECTIONS * (of_directions + n) <= n.saturating_mul(k)
     }
 
     /// Projects all observations in units of their [`unit_of`](super::frame::unit_of), on the

@@ -28,7 +28,7 @@ const WEIGHTS: &str = "the weights of the observations need";
 const CHUNKS_ALONE: usize = 1 << 10;
 
 /// The weights of the observations: their squared distances from the nearest center.
-struct Weights {
+struct SeedingWeights {
     squares: Vec<f64>,
     /// The sums of the chunks of squares.
     sums: Vec<f64>,
@@ -54,8 +54,8 @@ pub fn seed(
     uniforms: &[f64],
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
-    let pays = Leaves::pay(x.nrows(), uniforms.len());
-    draw_rows(x, pays.then_some(unit), uniforms, monitor)
+    let is_worthwhile = Leaves::is_worthwhile(x.nrows(), uniforms.len());
+    draw_rows(x, is_worthwhile.then_some(unit), uniforms, monitor)
 }
 
 /// As [`seed`]; excludes observations by leaves if the unit is given.
@@ -66,7 +66,7 @@ fn draw_rows(
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
     let mut leaves = unit.map(|unit| Leaves::new(x, unit, monitor)).transpose()?;
-    let mut weights = Weights::new(x.nrows())?;
+    let mut weights = SeedingWeights::new(x.nrows())?;
     let mut rows = Vec::with_capacity(uniforms.len());
     let mut centers = matrix::zeros(uniforms.len(), x.ncols())?;
     for (number, &uniform) in uniforms.iter().enumerate() {
@@ -112,7 +112,7 @@ pub fn radius_factor(columns: usize) -> f64 {
     0.25 * (1.0 - 16.0 * margin)
 }
 
-impl Weights {
+impl SeedingWeights {
     fn new(n: usize) -> Result<Self> {
         let chunks = n.div_ceil(CHUNK);
         Ok(Self {

@@ -6,7 +6,7 @@ use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
+use crate::neighbours::{Exclusion, NeighbourDevice, NeighbourRequest, Space};
 
 /// The progress of the update of a graph with a block.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,10 +52,10 @@ impl Graph {
         }
         drop(distinct);
         let numbers = block.numbers();
-        let except = match (&numbers, &block.own) {
-            (Some(numbers), _) => Except::Group(numbers),
-            (None, Some(_)) if block.queries.start < block.references => Except::Itself,
-            _ => Except::Nothing,
+        let exclusion = match (&numbers, &block.own) {
+            (Some(numbers), _) => Exclusion::Group(numbers),
+            (None, Some(_)) if block.queries.start < block.references => Exclusion::Itself,
+            _ => Exclusion::Nothing,
         };
         let numbers = block.queries.clone().map(|query| query as u32);
         let queries = memory::collected(NEIGHBOURS, numbers)?;
@@ -72,7 +72,7 @@ impl Graph {
                 queries: &queries[*before..],
                 wanted: self.k,
                 limits: limits.as_ref().map(|limits| &limits[*before..]),
-                except,
+                exclusion,
             };
             neighbours.nearest_in_blocks(&request, &mut |nearest| {
                 self.merge_lists(*before, block.first, nearest);
@@ -115,7 +115,7 @@ impl Graph {
                 queries: &queries[*before..],
                 wanted: wanted.min(search.references),
                 limits: limits.as_ref().map(|limits| &limits[*before..]),
-                except: Except::Nothing,
+                exclusion: Exclusion::Nothing,
             };
             neighbours.nearest_in_blocks(&request, &mut |nearest| {
                 for found in nearest.iter() {

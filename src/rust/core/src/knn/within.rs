@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Neighbours, Space};
+use crate::neighbours::{Exclusion, NeighbourDevice, NeighbourRequest, Neighbours, Space};
 
 /// Number of neighbours that the searches of the first batch ask for, and the smallest number that
 /// later batches begin with (see [`usual_wanted`]). A query with more neighbours is searched again.
@@ -202,7 +202,7 @@ impl<'a> RangeSearch<'a> {
                     queries: &queries,
                     wanted,
                     limits: Some(&limits),
-                    except: Except::Itself,
+                    exclusion: Exclusion::Itself,
                 };
                 let mut part = part.iter();
                 neighbours.nearest_in_blocks(&request, &mut |nearest| {

@@ -3,7 +3,7 @@
 use bytemuck::Zeroable;
 use rayon::prelude::*;
 
-use super::origin::Origin;
+use super::dissimilarity_source::DissimilaritySource;
 use crate::distances::{DistanceDevice, Pairs};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -181,15 +181,15 @@ impl<T: Stored> CondensedMatrix<T> {
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory, and the errors of the device.
-    pub fn from_origin(
-        origin: Origin,
+    pub fn from_source(
+        source: DissimilaritySource,
         n: usize,
         device: &(impl DistanceDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<Self> {
-        match origin {
-            Origin::Given(values) => Self::of(values, n),
-            Origin::Points(points) => {
+        match source {
+            DissimilaritySource::Given(values) => Self::of(values, n),
+            DissimilaritySource::Points(points) => {
                 let distances =
                     |pairs: &Pairs, out: &mut [f64]| device.distances(points, pairs, out, monitor);
                 Self::filled(n, distances)

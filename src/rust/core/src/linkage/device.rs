@@ -1,8 +1,8 @@
 //! The trait of devices for linkage with a matrix.
 
 use super::dissimilarities::Dissimilarities;
+use super::dissimilarity_source::DissimilaritySource;
 use super::lance_williams::Recurrence;
-use super::origin::Origin;
 use crate::distances::DistanceDevice;
 use crate::error::Result;
 use crate::monitor::Monitor;
@@ -17,7 +17,7 @@ pub trait LinkageDevice: DistanceDevice {
     /// stop, `Error::Memory` and `Error::Device` from the device.
     fn dissimilarities<'a>(
         &'a self,
-        origin: Origin<'a>,
+        source: DissimilaritySource<'a>,
         n: usize,
         recurrence: Recurrence,
         monitor: &Monitor,

@@ -5,9 +5,9 @@ mod tests;
 
 use super::condensed::{pairs, CondensedMatrix, Stored};
 use super::device::LinkageDevice;
+use super::dissimilarity_source::DissimilaritySource;
 use super::lance_williams::{Linkage, Recurrence, StoredPrecision};
 use super::memory_check::check_memory;
-use super::origin::Origin;
 use super::tree::{sorted_tree, tree};
 use super::{generic, reciprocal, single};
 use crate::dendrogram::Dendrogram;
@@ -33,7 +33,7 @@ const LARGEST_SIZE: f64 = 1e60;
 /// a height overflows; `Error::Memory` if there is not enough memory; `Error::Interrupt` when the
 /// monitor says stop.
 pub fn linkage(
-    origin: Origin,
+    source: DissimilaritySource,
     n: usize,
     recurrence: Recurrence,
     sizes: Option<Vec<f64>>,
@@ -45,8 +45,8 @@ pub fn linkage(
             "`x` is of {n} observation(s), clustering needs at least 2"
         )));
     }
-    match origin {
-        Origin::Given(values) if values.len() != pairs(n) => {
+    match source {
+        DissimilaritySource::Given(values) if values.len() != pairs(n) => {
             return Err(Error::Input(format!(
                 "`x` has {} dissimilarities, {n} observations have {}",
                 values.len(),
@@ -64,7 +64,7 @@ pub fn linkage(
             1.0 / LARGEST_SIZE
         )));
     }
-    let mut merges = merges(origin, recurrence, sizes, device, monitor)?;
+    let mut merges = merges(source, recurrence, sizes, device, monitor)?;
     if recurrence.linkage.squares() {
         for merge in &mut merges {
             merge.height = merge.height.sqrt();
@@ -80,7 +80,7 @@ pub fn linkage(
 
 /// The merges, each after the merges of its parts.
 fn merges(
-    origin: Origin,
+    source: DissimilaritySource,
     recurrence: Recurrence,
     sizes: Vec<f64>,
     device: &(impl LinkageDevice + ?Sized),
@@ -89,34 +89,34 @@ fn merges(
     if recurrence.linkage.merges_reciprocal_pairs() {
         let n = sizes.len();
         monitor.expect(2 * pairs(n) as u64);
-        let mut matrix = device.dissimilarities(origin, n, recurrence, monitor)?;
+        let mut matrix = device.dissimilarities(source, n, recurrence, monitor)?;
         let cpu = device.cpu();
         return cpu.install(|| reciprocal::merges(recurrence, sizes, &mut *matrix, monitor));
     }
     match recurrence.precision {
-        StoredPrecision::Double => one_by_one::<f64>(origin, recurrence, sizes, device, monitor),
-        StoredPrecision::Single => one_by_one::<f32>(origin, recurrence, sizes, device, monitor),
+        StoredPrecision::Double => one_by_one::<f64>(source, recurrence, sizes, device, monitor),
+        StoredPrecision::Single => one_by_one::<f32>(source, recurrence, sizes, device, monitor),
     }
 }
 
 /// The merges of linkages that merge the nearest pair each time, on the CPU.
 fn one_by_one<T: Stored>(
-    origin: Origin,
+    source: DissimilaritySource,
     recurrence: Recurrence,
     sizes: Vec<f64>,
     device: &(impl LinkageDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let n = sizes.len();
-    check_memory::<T>(origin, n, recurrence.linkage)?;
+    check_memory::<T>(source, n, recurrence.linkage)?;
     monitor.expect(2 * pairs(n) as u64);
-    device.cpu().install(|| match (recurrence.linkage, origin) {
-        (Linkage::Single, Origin::Given(values)) => {
+    device.cpu().install(|| match (recurrence.linkage, source) {
+        (Linkage::Single, DissimilaritySource::Given(values)) => {
             let edges = single::spanning_tree(values, n, recurrence.precision, monitor)?;
             Ok(single::merges(n, edges))
         }
         _ => {
-            let mut matrix = CondensedMatrix::<T>::from_origin(origin, n, device, monitor)?;
+            let mut matrix = CondensedMatrix::<T>::from_source(source, n, device, monitor)?;
             generic::merges(recurrence, sizes, &mut matrix, monitor)
         }
     })

@@ -1,8 +1,8 @@
 //! The host memory of linkage with a matrix.
 
 use super::condensed::{pairs, room_for_doubles};
+use super::dissimilarity_source::DissimilaritySource;
 use super::lance_williams::Linkage;
-use super::origin::Origin;
 use crate::error::Result;
 use crate::memory;
 
@@ -19,21 +19,21 @@ const PER_OBSERVATION: f64 = 2000.0;
 ///
 /// # Errors
 /// `Error::Memory`, which says how much memory is needed.
-pub fn check_memory<T>(origin: Origin, n: usize, linkage: Linkage) -> Result<()> {
+pub fn check_memory<T>(source: DissimilaritySource, n: usize, linkage: Linkage) -> Result<()> {
     // The columns are doubles in either precision.
     let is_single = size_of::<T>() < size_of::<f64>();
     // In units of the stored matrix.
-    let own = match (linkage, origin) {
-        (Linkage::Single, Origin::Given(_)) => 0.0,
+    let own = match (linkage, source) {
+        (Linkage::Single, DissimilaritySource::Given(_)) => 0.0,
         (Linkage::Single | Linkage::Median | Linkage::Centroid, _) => 1.0,
-        (_, Origin::Given(_)) if is_single => 1.5,
-        (_, Origin::Given(_)) => 0.8,
-        (_, Origin::Points(_)) if is_single => 2.3,
-        (_, Origin::Points(_)) => 1.8,
+        (_, DissimilaritySource::Given(_)) if is_single => 1.5,
+        (_, DissimilaritySource::Given(_)) => 0.8,
+        (_, DissimilaritySource::Points(_)) if is_single => 2.3,
+        (_, DissimilaritySource::Points(_)) => 1.8,
     };
     let matrix = pairs(n) as f64 * size_of::<T>() as f64;
-    let distances = match origin {
-        Origin::Points(_) if is_single => room_for_doubles(n),
+    let distances = match source {
+        DissimilaritySource::Points(_) if is_single => room_for_doubles(n),
         _ => 0.0,
     };
     // These distances are freed before the contraction.

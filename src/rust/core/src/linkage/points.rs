@@ -1,8 +1,8 @@
 //! Linkages of observations by their distances, with or without a matrix.
 
 use super::device::LinkageDevice;
+use super::dissimilarity_source::DissimilaritySource;
 use super::lance_williams::{Linkage, Recurrence};
-use super::origin::Origin;
 use super::{geometric, matrix, spanning};
 use crate::dendrogram::Dendrogram;
 use crate::error::Result;
@@ -74,8 +74,8 @@ pub fn linkage(
         Some(MatrixFree::Median) => geometric::median(x, device, monitor),
         None => {
             let points = points()?;
-            let origin = Origin::Points(&points);
-            matrix::linkage(origin, x.nrows(), recurrence, members, device, monitor)
+            let source = DissimilaritySource::Points(&points);
+            matrix::linkage(source, x.nrows(), recurrence, members, device, monitor)
         }
     }
 }
@@ -214,8 +214,8 @@ mod tests {
                 precision: StoredPrecision::Double,
             };
             let by_matrix = |members| {
-                let origin = Origin::Points(&points);
-                matrix::linkage(origin, 40, recurrence, members, &cpu, &monitor)
+                let source = DissimilaritySource::Points(&points);
+                matrix::linkage(source, 40, recurrence, members, &cpu, &monitor)
             };
             let found = |members| super::linkage(&x, metric, recurrence, members, &cpu, &monitor);
             let expected = match linkage {

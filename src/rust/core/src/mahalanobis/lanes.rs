@@ -8,7 +8,7 @@ use crate::simd::{doubles, doubles_mut};
 /// this number is whole registers on all processors.
 pub const WIDEST: usize = 8;
 
-/// Smallest number of elements of a row for which blocks of rows pay.
+/// Smallest number of elements of a row for which blocks of rows are worthwhile.
 pub const MIN_BLOCKED: usize = 32;
 
 /// Calls a function with the fastest register block for rows of `$p` elements. Its second generic

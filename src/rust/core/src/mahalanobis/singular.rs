@@ -5,14 +5,14 @@
 //! observations that each merge joins: first within each apriori cluster, then above them.
 
 mod full_size;
-mod leaves;
+mod merge_tree;
 
 use std::collections::HashMap;
 
 use rayon::prelude::*;
 
 use self::full_size::{is_surely_regular, FullSize};
-use self::leaves::{Leaves, Node};
+use self::merge_tree::{MergeTree, Node};
 use super::apriori::leaves_of_top;
 use super::arranged::Arranged;
 use crate::error::Result;
@@ -59,7 +59,7 @@ pub fn count_singular(
 ) -> Result<SingularMerges> {
     let partition = arranged.partition.as_ref();
     let starts = leaves_of_top(arranged.x.nrows(), partition)?;
-    let top = Leaves::new(above, |slot| starts[slot] as u32..starts[slot + 1] as u32)?;
+    let top = MergeTree::new(above, |slot| starts[slot] as u32..starts[slot + 1] as u32)?;
     let count = Count {
         x: &arranged.x,
         threshold,
@@ -67,14 +67,14 @@ pub fn count_singular(
     };
     let within = |cluster: usize| {
         let first = starts[cluster] as u32;
-        Leaves::new(&inner[cluster], |slot| {
+        MergeTree::new(&inner[cluster], |slot| {
             let row = first + slot as u32;
             row..row + 1
         })
     };
     let clusters = || (0..inner.len()).into_par_iter();
     let bound = count.bound_on_diagonal();
-    let are_regular = |leaves: &Leaves| count.are_regular(leaves, bound);
+    let are_regular = |tree: &MergeTree| count.are_regular(tree, bound);
     let regular = clusters().map(|cluster| are_regular(&within(cluster)?));
     let regular: Result<Option<Vec<usize>>> = match are_regular(&top)? {
         Some(full_size) => regular.chain([Ok(Some(full_size))]).collect(),
@@ -87,9 +87,9 @@ pub fn count_singular(
         });
     }
     let counted = clusters().map(|cluster| {
-        let leaves = within(cluster)?;
-        let (counts, mut known) = count.in_tree(&leaves, HashMap::new())?;
-        Ok((counts, known.remove(&leaves.root())))
+        let tree = within(cluster)?;
+        let (counts, mut known) = count.in_tree(&tree, HashMap::new())?;
+        Ok((counts, known.remove(&tree.root())))
     });
     let mut counts = Vec::new();
     let mut known = HashMap::new();
@@ -112,15 +112,15 @@ struct Count<'a> {
 }
 
 impl Count<'_> {
-    fn is_full_size(&self, leaves: &Leaves, node: Node) -> bool {
-        f64::from(leaves.size(node)) >= self.threshold
+    fn is_full_size(&self, tree: &MergeTree, node: Node) -> bool {
+        f64::from(tree.size(node)) >= self.threshold
     }
 
     /// Whether a merge makes a full-size cluster of two that are not. Such clusters are independent
     /// of each other.
-    fn is_first(&self, leaves: &Leaves, merge: Node) -> bool {
-        let is_full_size = |part| leaves.size(part) > 1 && self.is_full_size(leaves, part);
-        is_full_size(merge) && !leaves.parts(merge).into_iter().any(is_full_size)
+    fn is_first(&self, tree: &MergeTree, merge: Node) -> bool {
+        let is_full_size = |part| tree.size(part) > 1 && self.is_full_size(tree, part);
+        is_full_size(merge) && !tree.parts(merge).into_iter().any(is_full_size)
     }
 
     /// An upper bound on the diagonal of the scatter of any cluster.
@@ -148,13 +148,13 @@ impl Count<'_> {
     /// The number of full-size clusters of a tree, if bounds prove that all of them have regular
     /// covariances, as they do in most data: with more members, no pivot is smaller, and no
     /// diagonal is greater than `bound`, that of all observations.
-    fn are_regular(&self, leaves: &Leaves, bound: f64) -> Result<Option<usize>> {
-        let first = leaves.all().into_par_iter();
+    fn are_regular(&self, tree: &MergeTree, bound: f64) -> Result<Option<usize>> {
+        let first = tree.all().into_par_iter();
         let irregular = first
-            .filter(|&merge| self.is_first(leaves, merge))
+            .filter(|&merge| self.is_first(tree, merge))
             .map(|merge| {
                 self.monitor.check()?;
-                let cluster = FullSize::of(self.x, leaves.of(merge))?;
+                let cluster = FullSize::of(self.x, tree.of(merge))?;
                 Ok(is_surely_regular(
                     cluster.least_pivot,
                     bound,
@@ -166,10 +166,9 @@ impl Count<'_> {
             Some(Err(error)) => Err(error),
             Some(Ok(_)) => Ok(None),
             None => {
-                let all = leaves.all().into_par_iter();
+                let all = tree.all().into_par_iter();
                 Ok(Some(
-                    all.filter(|&merge| self.is_full_size(leaves, merge))
-                        .count(),
+                    all.filter(|&merge| self.is_full_size(tree, merge)).count(),
                 ))
             }
         }
@@ -177,11 +176,11 @@ impl Count<'_> {
 
     /// Counts in a tree; also returns its full-size clusters that are part of no other. `known` are
     /// the full-size leaves.
-    fn in_tree(&self, leaves: &Leaves, mut known: Known) -> Result<(SingularMerges, Known)> {
-        let is_full_size = |&merge: &Node| self.is_full_size(leaves, merge);
-        let branches = leaves.branches()?;
+    fn in_tree(&self, tree: &MergeTree, mut known: Known) -> Result<(SingularMerges, Known)> {
+        let is_full_size = |&merge: &Node| self.is_full_size(tree, merge);
+        let branches = tree.branches()?;
         let known_in = |branch: &[Node], known: &mut Known| -> Known {
-            let parts = branch.iter().flat_map(|&merge| leaves.parts(merge));
+            let parts = branch.iter().flat_map(|&merge| tree.parts(merge));
             parts
                 .filter_map(|part| Some((part, known.remove(&part)?)))
                 .collect()
@@ -194,23 +193,23 @@ impl Count<'_> {
             })
             .collect();
         let in_branches = branches.into_par_iter().map(|(branch, known)| {
-            self.among(leaves, branch.into_iter().filter(is_full_size), known)
+            self.among(tree, branch.into_iter().filter(is_full_size), known)
         });
         let mut counts = Vec::new();
         for (in_branch, left) in in_branches.collect::<Result<Vec<_>>>()? {
             counts.push(in_branch);
             known.extend(left);
         }
-        let above = || leaves.above_branches().filter(is_full_size);
+        let above = || tree.above_branches().filter(is_full_size);
         let first: Vec<Node> = above()
-            .filter(|&merge| self.is_first(leaves, merge))
+            .filter(|&merge| self.is_first(tree, merge))
             .collect();
         let first = first.into_par_iter().map(|merge| {
             self.monitor.check()?;
-            Ok((merge, FullSize::of(self.x, leaves.of(merge))?))
+            Ok((merge, FullSize::of(self.x, tree.of(merge))?))
         });
         known.extend(first.collect::<Result<Vec<_>>>()?);
-        let (in_others, known) = self.among(leaves, above(), known)?;
+        let (in_others, known) = self.among(tree, above(), known)?;
         counts.push(in_others);
         Ok((SingularMerges::sum(&counts), known))
     }
@@ -220,7 +219,7 @@ impl Count<'_> {
     /// left.
     fn among(
         &self,
-        leaves: &Leaves,
+        tree: &MergeTree,
         merges: impl Iterator<Item = Node>,
         mut known: Known,
     ) -> Result<(SingularMerges, Known)> {
@@ -230,7 +229,7 @@ impl Count<'_> {
                 Some(cluster) => cluster,
                 None => {
                     self.monitor.check()?;
-                    self.united(leaves, merge, &mut known)?
+                    self.united(tree, merge, &mut known)?
                 }
             };
             counts.full_size += 1;
@@ -241,15 +240,15 @@ impl Count<'_> {
     }
 
     /// The cluster of a merge. Takes its full-size parts out of `known`.
-    fn united(&self, leaves: &Leaves, merge: Node, known: &mut Known) -> Result<FullSize> {
+    fn united(&self, tree: &MergeTree, merge: Node, known: &mut Known) -> Result<FullSize> {
         let x = self.x;
-        let [a, b] = leaves.parts(merge);
+        let [a, b] = tree.parts(merge);
         let (mut cluster, other, part) = match (known.remove(&a), known.remove(&b)) {
             (Some(cluster), other) => (cluster, other, b),
             (None, Some(cluster)) => (cluster, None, a),
-            (None, None) => return FullSize::of(x, leaves.of(merge)),
+            (None, None) => return FullSize::of(x, tree.of(merge)),
         };
-        let others = leaves.of(part);
+        let others = tree.of(part);
         let scatter = std::mem::take(&mut cluster.scatter);
         let before = cluster.clone();
         match other {
@@ -268,7 +267,7 @@ impl Count<'_> {
             return Ok(cluster);
         }
         if scatter.is_empty() {
-            return FullSize::of(x, leaves.of(merge));
+            return FullSize::of(x, tree.of(merge));
         }
         Ok(FullSize { scatter, ..before }.with(x, others))
     }

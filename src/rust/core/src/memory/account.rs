@@ -15,13 +15,13 @@ pub const LARGE: usize = 1 << 15;
 
 /// Bytes by which the account may grow until the limits are checked again; a check takes 50 µs. Up
 /// to this much memory may be taken after none is left, so it must be less than the headroom.
-const BETWEEN_LOOKS: usize = 16 << 20;
+const BYTES_BETWEEN_LIMIT_CHECKS: usize = 16 << 20;
 
 /// Bytes of all large allocations.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// `HELD` at the last check of the limits.
-static LAST_LOOK: AtomicUsize = AtomicUsize::new(0);
+static HELD_AT_LIMIT_CHECK: AtomicUsize = AtomicUsize::new(0);
 
 /// `HELD` when the present call began.
 static BEGAN_HELD: AtomicUsize = AtomicUsize::new(0);
@@ -32,13 +32,13 @@ static BEGAN_RESIDENT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Reports an allocation of at least [`LARGE`] bytes.
 #[inline]
-pub fn took(bytes: usize) {
+pub fn allocated(bytes: usize) {
     HELD.fetch_add(bytes, Relaxed);
 }
 
 /// Reports that an allocation of at least [`LARGE`] bytes was freed.
 #[inline]
-pub fn gave_back(bytes: usize) {
+pub fn freed(bytes: usize) {
     HELD.fetch_sub(bytes, Relaxed);
 }
 
@@ -49,14 +49,14 @@ pub struct Held(usize);
 impl Held {
     /// Counts this number of bytes.
     pub fn new(bytes: usize) -> Self {
-        took(bytes);
+        allocated(bytes);
         Self(bytes)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        gave_back(self.0);
+        freed(self.0);
     }
 }
 
@@ -64,7 +64,7 @@ impl Drop for Held {
 pub fn begin() {
     let held = HELD.load(Relaxed);
     BEGAN_HELD.store(held, Relaxed);
-    LAST_LOOK.store(held, Relaxed);
+    HELD_AT_LIMIT_CHECK.store(held, Relaxed);
     BEGAN_RESIDENT.store(resident().unwrap_or(usize::MAX), Relaxed);
 }
 
@@ -72,13 +72,13 @@ pub fn begin() {
 /// the last check, is large.
 pub fn is_due(bytes: f64) -> bool {
     let held = HELD.load(Relaxed);
-    let before = LAST_LOOK.fetch_min(held, Relaxed).min(held);
-    (held - before) as f64 + bytes > BETWEEN_LOOKS as f64
+    let before = HELD_AT_LIMIT_CHECK.fetch_min(held, Relaxed).min(held);
+    (held - before) as f64 + bytes > BYTES_BETWEEN_LIMIT_CHECKS as f64
 }
 
 /// Records that the limits were checked.
-pub fn looked() {
-    LAST_LOOK.store(HELD.load(Relaxed), Relaxed);
+pub fn record_limit_check() {
+    HELD_AT_LIMIT_CHECK.store(HELD.load(Relaxed), Relaxed);
 }
 
 /// Bytes that were taken since the call began and are not written yet.
@@ -90,7 +90,7 @@ pub fn unwritten() -> f64 {
 /// Whether the process has grown so much since the call began that the call may be the reason for a
 /// shortage.
 pub fn has_grown() -> bool {
-    growth().is_some_and(|growth| growth > BETWEEN_LOOKS as f64)
+    growth().is_some_and(|growth| growth > BYTES_BETWEEN_LIMIT_CHECKS as f64)
 }
 
 /// The growth of the process in bytes since the call began; `None` if the system does not report

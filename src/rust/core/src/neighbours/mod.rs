@@ -4,7 +4,7 @@
 //! smaller index. They do not depend on the device, on the number of threads or on the references
 //! that a device prunes beforehand ([`single`] prunes in single precision).
 
-pub mod clusters;
+pub mod cluster_means;
 pub mod cpu;
 pub mod device;
 pub mod lists;
@@ -12,8 +12,8 @@ pub mod request;
 pub mod single;
 pub mod space;
 
-pub use clusters::{Clusters, MeanLinkage};
+pub use cluster_means::{ClusterMeans, MeanLinkage};
 pub use device::{BlockSink, NeighbourDevice, Neighbours, MOST_LISTED};
 pub use lists::NeighbourLists;
-pub use request::{Except, NeighbourRequest};
+pub use request::{Exclusion, NeighbourRequest};
 pub use space::{check_defined, refuse_undefined, rows_without_distance, Space};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The references that a query excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Except<'a> {
+pub enum Exclusion<'a> {
     /// No reference.
     Nothing,
     /// The reference with the query's index.
@@ -23,7 +23,7 @@ pub struct NeighbourRequest<'a> {
     /// For each query, the search radius: references beyond it are not reported. `None` stands for
     /// no limit.
     pub limits: Option<&'a [f64]>,
-    pub except: Except<'a>,
+    pub exclusion: Exclusion<'a>,
 }
 
 impl NeighbourRequest<'_> {

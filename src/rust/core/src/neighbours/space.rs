@@ -1,6 +1,6 @@
 //! The queries and references of a search, and the check for rows without a distance.
 
-use super::clusters::MeanLinkage;
+use super::cluster_means::MeanLinkage;
 use crate::error::{Error, Result};
 use crate::metric::{Metric, Points, ZeroOverZero};
 
@@ -14,7 +14,7 @@ pub enum Space<'a> {
         references: usize,
     },
     /// One cluster for each of these points, at the distances of
-    /// [`Clusters`](super::Clusters). Clusters can be
+    /// [`ClusterMeans`](super::ClusterMeans). Clusters can be
     /// [merged](super::Neighbours::merge).
     Clusters {
         points: &'a Points,

@@ -11,14 +11,14 @@ const TILE: usize = 128;
 /// Number of values of k per load and store of a value of the product. Only the time depends on it.
 const TOGETHER: usize = 4;
 
-/// Rows of a matrix, from some row and column on.
+/// The part of a matrix from some row and column on.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct Submatrix<'a> {
     values: &'a [f64],
     width: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> Submatrix<'a> {
     /// The matrix `values`, with rows of `width` values, from this row and column on.
     pub fn of(values: &'a [f64], width: usize, row: usize, column: usize) -> Self {
         Self {
@@ -42,9 +42,9 @@ impl<'a> Rows<'a> {
 /// values of k. `out` has `rows` rows of `out_width` values each, of which the first `columns` are
 /// used.
 pub struct MinPlus<'a> {
-    pub left: Rows<'a>,
+    pub left: Submatrix<'a>,
     pub inner: usize,
-    pub right: Rows<'a>,
+    pub right: Submatrix<'a>,
     pub out: &'a mut [f64],
     pub out_width: usize,
     pub rows: usize,

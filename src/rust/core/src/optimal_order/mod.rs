@@ -13,7 +13,7 @@
 //! Two leaves come together at one cluster only, so that one matrix has all M(i, j). The distance
 //! d(k, l) is needed only for the M of that cluster, so the matrix begins as the distances.
 
-mod clusters;
+mod cluster_ranges;
 mod min_plus;
 #[cfg(test)]
 mod tests;
@@ -25,8 +25,8 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
-use clusters::{Cluster, Clusters, NEEDS};
-use min_plus::{MinPlus, Rows};
+use cluster_ranges::{ClusterRange, ClusterRanges, NEEDS};
+use min_plus::{MinPlus, Submatrix};
 
 /// Number of rows of M that a thread computes together; they share the loads of the other factor.
 /// Only the time depends on it.
@@ -60,7 +60,7 @@ pub fn bytes(n: usize) -> f64 {
 /// `Error::Input` if there is not one distance for each pair, `Error::Memory` if there is too
 /// little memory, and `Error::Interrupt`.
 pub fn optimal_order(merge: &[[i32; 2]], distances: &[f64], monitor: &Monitor) -> Result<Vec<i32>> {
-    let clusters = Clusters::new(merge)?;
+    let clusters = ClusterRanges::new(merge)?;
     let n = clusters.leaves();
     if distances.len() != n * (n - 1) / 2 {
         let message = format!(
@@ -74,7 +74,7 @@ pub fn optimal_order(merge: &[[i32; 2]], distances: &[f64], monitor: &Monitor) -
     let mut sums = Sums {
         clusters: &clusters,
         distances,
-        values: squared(&clusters, distances, monitor)?,
+        values: full_matrix(&clusters, distances, monitor)?,
         room: Vec::new(),
     };
     clusters
@@ -87,7 +87,7 @@ pub fn optimal_order(merge: &[[i32; 2]], distances: &[f64], monitor: &Monitor) -
 }
 
 /// The number of additions for a cluster.
-fn additions(clusters: &Clusters, cluster: Cluster) -> u64 {
+fn additions(clusters: &ClusterRanges, cluster: ClusterRange) -> u64 {
     let (left, right) = clusters.halves(cluster);
     let rows = left.ends().into_iter();
     rows.map(|(ends, others)| additions_of_rows(ends.len(), others.len(), right))
@@ -95,7 +95,7 @@ fn additions(clusters: &Clusters, cluster: Cluster) -> u64 {
 }
 
 /// The number of additions for some rows of a cluster, with this number of leaves opposite to them.
-fn additions_of_rows(rows: usize, others: usize, right: Cluster) -> u64 {
+fn additions_of_rows(rows: usize, others: usize, right: ClusterRange) -> u64 {
     let of_right = right.ends().into_iter();
     let pairs: usize = of_right
         .map(|(ends, others)| ends.len() * others.len())
@@ -104,7 +104,7 @@ fn additions_of_rows(rows: usize, others: usize, right: Cluster) -> u64 {
 }
 
 /// The distances of all pairs of places, as a full matrix.
-fn squared(clusters: &Clusters, distances: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
+fn full_matrix(clusters: &ClusterRanges, distances: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
     let n = clusters.leaves();
     let mut values = memory::zeros(NEEDS, n * n)?;
     let mut rows: Vec<(usize, &mut [f64])> = values.chunks_exact_mut(n).enumerate().collect();
@@ -124,7 +124,7 @@ fn squared(clusters: &Clusters, distances: &[f64], monitor: &Monitor) -> Result<
 
 /// The least sums of a tree.
 struct Sums<'a> {
-    clusters: &'a Clusters,
+    clusters: &'a ClusterRanges,
     distances: &'a [f64],
     /// By two places: their distance, and from the merge on at which both come together, M.
     values: Vec<f64>,
@@ -137,7 +137,7 @@ impl Sums<'_> {
     }
 
     /// Computes M for a cluster, given M for both of its halves.
-    fn unite(&mut self, cluster: Cluster, monitor: &Monitor) -> Result<()> {
+    fn unite(&mut self, cluster: ClusterRange, monitor: &Monitor) -> Result<()> {
         let n = self.clusters.leaves();
         let (left, right) = self.clusters.halves(cluster);
         let (a, b) = (left.len(), right.len());
@@ -213,7 +213,13 @@ impl Sums<'_> {
 
     /// The leaves in the middle of the best order of a cluster, one of each half, given the leaf at
     /// the outer end of each half. Adds as [`Self::unite`] does.
-    fn middle(&self, left: Cluster, right: Cluster, i: usize, j: usize) -> (usize, usize) {
+    fn middle(
+        &self,
+        left: ClusterRange,
+        right: ClusterRange,
+        i: usize,
+        j: usize,
+    ) -> (usize, usize) {
         let (of_left, of_right) = (left.opposite(i), right.opposite(j));
         let pairs = of_left.flat_map(|k| of_right.clone().map(move |l| (k, l)));
         least(pairs, |&(k, l)| {
@@ -229,15 +235,15 @@ fn rows_of_sums(
     n: usize,
     ends: Range<usize>,
     others: Range<usize>,
-    right: Cluster,
+    right: ClusterRange,
     out: &mut [f64],
 ) {
     let (count, b) = (ends.len(), right.len());
     let mut to_right = vec![f64::INFINITY; count * b];
     min_plus::run(MinPlus {
-        left: Rows::of(values, n, ends.start, others.start),
+        left: Submatrix::of(values, n, ends.start, others.start),
         inner: others.len(),
-        right: Rows::of(values, n, others.start, right.places().start),
+        right: Submatrix::of(values, n, others.start, right.places().start),
         out: &mut to_right,
         out_width: b,
         rows: count,
@@ -247,9 +253,9 @@ fn rows_of_sums(
     let start = right.places().start;
     for (of_right, opposite) in right.ends() {
         min_plus::run(MinPlus {
-            left: Rows::of(&to_right, b, 0, opposite.start - start),
+            left: Submatrix::of(&to_right, b, 0, opposite.start - start),
             inner: opposite.len(),
-            right: Rows::of(values, n, opposite.start, of_right.start),
+            right: Submatrix::of(values, n, opposite.start, of_right.start),
             out: &mut out[of_right.start - start..],
             out_width: b,
             rows: count,

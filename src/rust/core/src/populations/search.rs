@@ -12,22 +12,22 @@ use crate::error::Result;
 use crate::monitor::Monitor;
 
 /// Balanced depth of a valley below which two groups are apart, if the weighted depth is below
-/// `NOT_A_TAIL`, too. F was within 0.005 of its best from 0.3 to 0.35. Above 0.4, single
+/// [`MAX_WEIGHTED_DEPTH`], too. F was within 0.005 of its best from 0.3 to 0.35. Above 0.4, single
 /// populations were divided; below 0.25, some populations were missed.
 ///
 /// This constant and the next three were chosen with a first version in R, on the cells of
 /// `inst/benchmarks/populations.R`; no script in this repository varies them.
-const CLEAR: f64 = 0.3;
-/// Weighted depth that goes with `CLEAR`: with the same weight for both sides, the thin tail of a
-/// skewed population looks like a population of its own. Without this limit, skewed clouds were
-/// divided.
-const NOT_A_TAIL: f64 = 0.7;
-/// Balanced depth below which two groups are apart, if the weighted depth is below `FAR_AWAY`, too:
-/// a side of 20 points has a wide kernel, which fills a valley. Without this limit, 20 cells among
-/// 20,000 were mostly missed.
-const SMALL_SIDE: f64 = 0.5;
-/// Weighted depth that goes with `SMALL_SIDE`.
-const FAR_AWAY: f64 = 0.1;
+const MAX_BALANCED_DEPTH: f64 = 0.3;
+/// Weighted depth that goes with [`MAX_BALANCED_DEPTH`]: with the same weight for both sides, the
+/// thin tail of a skewed population looks like a population of its own. Without this limit, skewed
+/// clouds were divided.
+const MAX_WEIGHTED_DEPTH: f64 = 0.7;
+/// Balanced depth below which two groups are apart, if the weighted depth is below
+/// [`MAX_WEIGHTED_DEPTH_OF_SMALL_SIDE`], too: a side of 20 points has a wide kernel, which fills a
+/// valley. Without this limit, 20 cells among 20,000 were mostly missed.
+const MAX_BALANCED_DEPTH_OF_SMALL_SIDE: f64 = 0.5;
+/// Weighted depth that goes with [`MAX_BALANCED_DEPTH_OF_SMALL_SIDE`].
+const MAX_WEIGHTED_DEPTH_OF_SMALL_SIDE: f64 = 0.1;
 
 /// The finer level stops at the first split from the top with at least this depth of the valley,
 /// which is hardly a valley.
@@ -38,20 +38,23 @@ const FINER: f64 = 0.9;
 const LEAST_LEFT: f64 = 0.25;
 
 /// The similarity of two groups: above 0, they belong together; otherwise they are apart.
-fn alike(valley: Valley) -> f64 {
+fn similarity(valley: Valley) -> f64 {
     /// Weight of the weighted depth in the similarity of groups that belong together.
     const WEIGHTED: f64 = 0.1;
 
-    if valley.weighted < FAR_AWAY && valley.balanced < SMALL_SIDE {
-        return valley.balanced - SMALL_SIDE;
+    if valley.weighted < MAX_WEIGHTED_DEPTH_OF_SMALL_SIDE
+        && valley.balanced < MAX_BALANCED_DEPTH_OF_SMALL_SIDE
+    {
+        return valley.balanced - MAX_BALANCED_DEPTH_OF_SMALL_SIDE;
     }
-    (valley.balanced - CLEAR).max(WEIGHTED * (valley.weighted - NOT_A_TAIL))
+    (valley.balanced - MAX_BALANCED_DEPTH).max(WEIGHTED * (valley.weighted - MAX_WEIGHTED_DEPTH))
 }
 
 /// The depth that decides about a valley: the balanced depth, unless only the weighted depth keeps
 /// its sides apart.
 fn deciding_depth(valley: Valley) -> f64 {
-    let is_small = valley.weighted < FAR_AWAY && (CLEAR..SMALL_SIDE).contains(&valley.balanced);
+    let is_small = valley.weighted < MAX_WEIGHTED_DEPTH_OF_SMALL_SIDE
+        && (MAX_BALANCED_DEPTH..MAX_BALANCED_DEPTH_OF_SMALL_SIDE).contains(&valley.balanced);
     if is_small {
         valley.weighted
     } else {
@@ -251,9 +254,9 @@ impl<'a> PopulationSearch<'a> {
         let valleys = self.valleys(&pairs.iter().map(of).collect::<Vec<_>>())?;
         let mut known = vec![vec![f64::NEG_INFINITY; parts.len()]; parts.len()];
         for ((i, j), valley) in pairs.into_iter().zip(valleys) {
-            known[i][j] = alike(valley);
+            known[i][j] = similarity(valley);
         }
-        while let Some((i, j)) = most_alike(&known) {
+        while let Some((i, j)) = most_similar(&known) {
             let second = parts.remove(j);
             known.remove(j);
             for row in &mut known {
@@ -264,7 +267,7 @@ impl<'a> PopulationSearch<'a> {
             let others: Vec<usize> = (0..parts.len()).filter(|&other| other != i).collect();
             let pairs: Vec<_> = others.iter().map(|&o| (&parts[i], &parts[o])).collect();
             for (&other, valley) in others.iter().zip(self.valleys(&pairs)?) {
-                known[i.min(other)][i.max(other)] = alike(valley);
+                known[i.min(other)][i.max(other)] = similarity(valley);
             }
         }
         Ok(parts)
@@ -332,7 +335,8 @@ impl<'a> PopulationSearch<'a> {
         let mut nearest: Vec<Option<(usize, Valley)>> = vec![None; parts.len()];
         for ((i, j), valley) in pairs.into_iter().zip(valleys) {
             for (group, other) in [(i, j), (j, i)] {
-                let is_nearer = nearest[group].is_none_or(|(_, best)| alike(valley) > alike(best));
+                let is_nearer =
+                    nearest[group].is_none_or(|(_, best)| similarity(valley) > similarity(best));
                 if is_nearer {
                     nearest[group] = Some((other, valley));
                 }
@@ -350,13 +354,13 @@ impl<'a> PopulationSearch<'a> {
 }
 
 /// The two most similar groups, if they are not apart.
-fn most_alike(known: &[Vec<f64>]) -> Option<(usize, usize)> {
+fn most_similar(known: &[Vec<f64>]) -> Option<(usize, usize)> {
     let mut best = None;
     let mut most = 0.0;
     for (i, row) in known.iter().enumerate() {
-        for (j, &alike) in row.iter().enumerate().skip(i + 1) {
-            if alike > most {
-                most = alike;
+        for (j, &similarity) in row.iter().enumerate().skip(i + 1) {
+            if similarity > most {
+                most = similarity;
                 best = Some((i, j));
             }
         }

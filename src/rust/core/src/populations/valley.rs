@@ -85,10 +85,10 @@ impl Valley {
         if least < LEAST_POINTS.max(width / COLUMNS_PER_POINT) || all < 2 * width {
             return Self::NONE;
         }
-        let (a, b) = match exchange(a, b) {
-            Exchange::None => (a, b),
-            Exchange::Done(ref sides) => return Self::on_line(&sides.0, &sides.1),
-            Exchange::TooFewLeft => return Self::NONE,
+        let (a, b) = match reassign(a, b) {
+            Reassignment::None => (a, b),
+            Reassignment::Done(ref sides) => return Self::on_line(&sides.0, &sides.1),
+            Reassignment::TooFewLeft => return Self::NONE,
         };
         Self::on_line(a, b)
     }
@@ -154,7 +154,7 @@ fn depth_of(density: &[f64], range: Interval, between: Interval) -> f64 {
     }
 }
 
-enum Exchange {
+enum Reassignment {
     /// Each point stays on its side.
     None,
     Done(Box<(Group, Group)>),
@@ -162,14 +162,14 @@ enum Exchange {
 }
 
 /// Reassigns each point to the side with the higher posterior density, of two normal distributions.
-fn exchange(a: &Group, b: &Group) -> Exchange {
+fn reassign(a: &Group, b: &Group) -> Reassignment {
     let p = a.points.width();
     let shared = shared_covariance(&a.points, &b.points);
     let (Some(by_a), Some(by_b)) = (
         log_densities(a, b, &shared, true),
         log_densities(a, b, &shared, false),
     ) else {
-        return Exchange::None;
+        return Reassignment::None;
     };
     let to_a: Vec<bool> = by_a.iter().zip(&by_b).map(|(a, b)| a > b).collect();
     let count_a = a.points.count;
@@ -178,11 +178,11 @@ fn exchange(a: &Group, b: &Group) -> Exchange {
         .enumerate()
         .all(|(i, &to_a)| to_a == (i < count_a))
     {
-        return Exchange::None;
+        return Reassignment::None;
     }
     let left = to_a.iter().filter(|&&to_a| to_a).count();
     if left.min(to_a.len() - left) < LEAST_LEFT.max(p / COLUMNS_PER_POINT) {
-        return Exchange::TooFewLeft;
+        return Reassignment::TooFewLeft;
     }
     let side = |is_a: bool| {
         let mut points = Vec::with_capacity(p * to_a.len());
@@ -211,7 +211,7 @@ fn exchange(a: &Group, b: &Group) -> Exchange {
             weights,
         }
     };
-    Exchange::Done(Box::new((side(true), side(false))))
+    Reassignment::Done(Box::new((side(true), side(false))))
 }
 
 /// The covariance of the points of both sides together.

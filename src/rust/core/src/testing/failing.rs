@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::kmeans::frame::Frame;
 use crate::kmeans::{Assigned, KMeansDevice, Start};
 use crate::linkage::dissimilarities::Dissimilarities;
-use crate::linkage::{LinkageDevice, Origin, Recurrence};
+use crate::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
 use crate::mahalanobis::{AgglomerationDevice, Problem};
 use crate::metric::Points;
 use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
@@ -127,13 +127,13 @@ impl DistanceDevice for FailingDevice {
 impl LinkageDevice for FailingDevice {
     fn dissimilarities<'a>(
         &'a self,
-        origin: Origin<'a>,
+        source: DissimilaritySource<'a>,
         n: usize,
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
         self.answer()?;
-        self.cpu.dissimilarities(origin, n, recurrence, monitor)
+        self.cpu.dissimilarities(source, n, recurrence, monitor)
     }
 }
 

@@ -7,7 +7,7 @@ use gmhclust_core::error::Result;
 use gmhclust_core::linkage::condensed::row_start;
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::lance_williams::{Linkage, Recurrence, StoredPrecision};
-use gmhclust_core::linkage::Origin;
+use gmhclust_core::linkage::DissimilaritySource;
 use gmhclust_core::monitor::Monitor;
 
 use super::matrix::CudaDissimilarities;
@@ -40,7 +40,7 @@ pub fn fits(linkage: Linkage) -> bool {
 /// As [`gmhclust_core::linkage::LinkageDevice::dissimilarities`].
 pub fn dissimilarities<'a>(
     device: &'a Arc<Device>,
-    origin: Origin<'a>,
+    source: DissimilaritySource<'a>,
     n: usize,
     recurrence: Recurrence,
     others: &(impl DistanceDevice + ?Sized),
@@ -49,12 +49,12 @@ pub fn dissimilarities<'a>(
 ) -> Result<Box<dyn Dissimilarities + 'a>> {
     Ok(match recurrence.precision {
         StoredPrecision::Double => {
-            let mut matrix = filled::<f64>(device, origin, n, recurrence, others, monitor)?;
+            let mut matrix = filled::<f64>(device, source, n, recurrence, others, monitor)?;
             matrix.set_chain_clusters(chain_clusters);
             Box::new(matrix)
         }
         StoredPrecision::Single => {
-            let mut matrix = filled::<f32>(device, origin, n, recurrence, others, monitor)?;
+            let mut matrix = filled::<f32>(device, source, n, recurrence, others, monitor)?;
             matrix.set_chain_clusters(chain_clusters);
             Box::new(matrix)
         }
@@ -64,31 +64,31 @@ pub fn dissimilarities<'a>(
 /// Allocates and fills the matrix of dissimilarities, stored as `T`.
 fn filled<T: OnDevice>(
     device: &Arc<Device>,
-    origin: Origin,
+    source: DissimilaritySource,
     n: usize,
     recurrence: Recurrence,
     others: &(impl DistanceDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<CudaDissimilarities<T>> {
     let linkage = recurrence.linkage;
-    let copied = match origin {
-        Origin::Points(points) if distances::fits(points) => points.values().len(),
+    let copied = match source {
+        DissimilaritySource::Points(points) if distances::fits(points) => points.values().len(),
         _ => 0,
     };
     let what = format!("{} linkage of {n} observations needs", linkage.name());
     check_memory(device, &what, memory::<T>(n, copied))?;
     let cpu = others.cpu();
     let mut matrix = CudaDissimilarities::<T>::new(device, n, linkage.squares())?;
-    match origin {
-        Origin::Given(values) => {
+    match source {
+        DissimilaritySource::Given(values) => {
             let mut sender = Sender::new(device, matrix.buffer_len().min(SENT))?;
             sender.send(matrix.values_mut(), 0, values, cpu, monitor)?;
             sender.finish()?;
         }
-        Origin::Points(points) if distances::fits(points) => {
+        DissimilaritySource::Points(points) if distances::fits(points) => {
             matrix.compute(points, cpu, monitor)?;
         }
-        Origin::Points(points) => {
+        DissimilaritySource::Points(points) => {
             let mut sender = Sender::new(device, matrix.buffer_len().min(SENT))?;
             let mut computed = Vec::new();
             let all = Pairs::within(n);

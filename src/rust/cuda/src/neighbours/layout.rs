@@ -4,7 +4,7 @@
 //! the bits of its lower bound, then the bits of its position, so that keys compare as bounds do.
 
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
-use gmhclust_core::neighbours::Except;
+use gmhclust_core::neighbours::Exclusion;
 
 use super::halves;
 
@@ -61,10 +61,10 @@ pub fn position(key: u64) -> usize {
 }
 
 /// The group of a reference, or of a query that is a reference. A query excludes its own group.
-pub fn group(except: Except, index: u32) -> u32 {
-    match except {
-        Except::Nothing => 0,
-        Except::Itself => index,
-        Except::Group(groups) => groups[index as usize],
+pub fn group(exclusion: Exclusion, index: u32) -> u32 {
+    match exclusion {
+        Exclusion::Nothing => 0,
+        Exclusion::Itself => index,
+        Exclusion::Group(groups) => groups[index as usize],
     }
 }

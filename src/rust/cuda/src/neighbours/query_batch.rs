@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use gmhclust_core::neighbours::single::RowFrame;
-use gmhclust_core::neighbours::{Except, NeighbourRequest};
+use gmhclust_core::neighbours::{Exclusion, NeighbourRequest};
 
 use super::layout::{coordinate_values, first_beyond, group, room, row_len, NO_GROUP};
 use super::positions::Positions;
@@ -39,9 +39,12 @@ impl QueryBatch {
         let place = |&index: &u32| positions.positions[index as usize];
         let mut queries = Self {
             positions: queries.iter().map(place).collect(),
-            groups: match request.except {
-                Except::Nothing => vec![NO_GROUP; count],
-                except => queries.iter().map(|&query| group(except, query)).collect(),
+            groups: match request.exclusion {
+                Exclusion::Nothing => vec![NO_GROUP; count],
+                exclusion => queries
+                    .iter()
+                    .map(|&query| group(exclusion, query))
+                    .collect(),
             },
             slopes: Vec::with_capacity(count),
             bases: Vec::with_capacity(count),

@@ -306,7 +306,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let batches = self.batches(request.queries.len(), capacity)?;
         let groups: Vec<u32> = self.positions.indices[..self.positions.references]
             .par_iter()
-            .map(|&index| group(request.except, index))
+            .map(|&index| group(request.exclusion, index))
             .collect();
         let (groups, positions, monitor) = (&groups[..], &self.positions, self.monitor);
         let losses_before = self.losses.len();

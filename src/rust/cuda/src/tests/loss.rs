@@ -8,7 +8,7 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::{self, KMeansDevice, Start};
 use gmhclust_core::knn;
 use gmhclust_core::linkage::{
-    linkage, spanning, Linkage, LinkageDevice, Origin, Recurrence, StoredPrecision,
+    linkage, spanning, DissimilaritySource, Linkage, LinkageDevice, Recurrence, StoredPrecision,
 };
 use gmhclust_core::mahalanobis::{cluster, AgglomerationDevice, Distance, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, Points};
@@ -204,13 +204,13 @@ fn lose_in_the_middle_of_linkage(case: usize, given: bool) {
         linkage: Linkage::Average,
         precision: StoredPrecision::Double,
     };
-    let origin = if given {
-        Origin::Given(&distances)
+    let source = if given {
+        DissimilaritySource::Given(&distances)
     } else {
-        Origin::Points(&points)
+        DissimilaritySource::Points(&points)
     };
     lose_in_the_middle_of(case, &ONE, |device, monitor| {
-        linkage(origin, n, recurrence, None, device, monitor)
+        linkage(source, n, recurrence, None, device, monitor)
     });
 }
 

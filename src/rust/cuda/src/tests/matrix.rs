@@ -3,7 +3,9 @@
 use gmhclust_core::error::Error;
 use gmhclust_core::linkage::checks::dissimilarities;
 use gmhclust_core::linkage::condensed::{pairs, position};
-use gmhclust_core::linkage::{matrix, Linkage, LinkageDevice, Origin, Recurrence, StoredPrecision};
+use gmhclust_core::linkage::{
+    matrix, DissimilaritySource, Linkage, LinkageDevice, Recurrence, StoredPrecision,
+};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{array, cloud, correlations, dist_metrics, draw, Random, DATA};
 use gmhclust_core::{Cpu, Monitor};
@@ -44,14 +46,14 @@ fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
         for linkage in linkages.filter(|linkage| n < 30 || on_gpu(linkage)) {
             for precision in [StoredPrecision::Double, StoredPrecision::Single] {
                 let recurrence = Recurrence { linkage, precision };
-                for (what, origin) in [
-                    ("given", Origin::Given(&given)),
-                    ("points", Origin::Points(&points)),
-                    ("Euclidean", Origin::Points(&euclidean)),
+                for (what, source) in [
+                    ("given", DissimilaritySource::Given(&given)),
+                    ("points", DissimilaritySource::Points(&points)),
+                    ("Euclidean", DissimilaritySource::Points(&euclidean)),
                 ] {
                     let tree = |device: &dyn LinkageDevice| {
                         let (members, monitor) = (members.clone(), Monitor::default());
-                        matrix::linkage(origin, n, recurrence, members, device, &monitor)
+                        matrix::linkage(source, n, recurrence, members, device, &monitor)
                     };
                     let case = format!(
                         "{round}: {what} {:?}, {data:?}, {recurrence:?}, {n} x {p}",
@@ -96,11 +98,11 @@ fn the_gpu_links_or_says_why_not() {
         precision: StoredPrecision::Single,
     };
     let run =
-        |origin, n, monitor: &Monitor| matrix::linkage(origin, n, recurrence, None, &cuda, monitor);
+        |source, n, monitor: &Monitor| matrix::linkage(source, n, recurrence, None, &cuda, monitor);
     let mut d = vec![1.0; pairs(100)];
     d[position(100, 40, 71)] = f64::NAN;
     d[position(100, 41, 50)] = f64::INFINITY;
-    match run(Origin::Given(&d), 100, &Monitor::default()) {
+    match run(DissimilaritySource::Given(&d), 100, &Monitor::default()) {
         Err(Error::Input(message)) => assert!(
             message.contains("NA/NaN/Inf between observations 41 and 72"),
             "{message}"
@@ -114,7 +116,7 @@ fn the_gpu_links_or_says_why_not() {
         &Monitor::default(),
     )
     .unwrap();
-    match run(Origin::Points(&many), n, &Monitor::default()) {
+    match run(DissimilaritySource::Points(&many), n, &Monitor::default()) {
         Err(Error::Memory(message)) => assert!(
             message.starts_with("ward.D2 linkage of 600000 observations needs ")
                 && message.contains(" bytes on the device, which has "),
@@ -124,11 +126,11 @@ fn the_gpu_links_or_says_why_not() {
     }
     let stopped = Monitor::default();
     stopped.stop();
-    let result = run(Origin::Given(&d), 100, &stopped);
+    let result = run(DissimilaritySource::Given(&d), 100, &stopped);
     assert_eq!(result, Err(Error::Interrupt));
     let monitor = Monitor::default();
     let d = dissimilarities(&mut Random(30), 600, true);
-    run(Origin::Given(&d), 600, &monitor).unwrap();
+    run(DissimilaritySource::Given(&d), 600, &monitor).unwrap();
     let (done, total) = monitor.progress();
     assert!(
         done <= total && done as f64 > 0.99 * total as f64,

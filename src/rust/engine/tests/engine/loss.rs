@@ -2,7 +2,9 @@
 
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::kmeans::{self, Start};
-use gmhclust_core::linkage::{linkage, spanning, Linkage, Origin, Recurrence, StoredPrecision};
+use gmhclust_core::linkage::{
+    linkage, spanning, DissimilaritySource, Linkage, Recurrence, StoredPrecision,
+};
 use gmhclust_core::mahalanobis::{
     AprioriPartition, Clusterer, Distance, Options, ProblemSizes, Subthreshold,
 };
@@ -257,14 +259,14 @@ fn fall_back_in_a_linkage(case: usize, given: bool) {
         observations: n,
         columns: if given { None } else { Some(columns) },
     };
-    let origin = if given {
-        Origin::Given(&distances)
+    let source = if given {
+        DissimilaritySource::Given(&distances)
     } else {
-        Origin::Points(&points)
+        DissimilaritySource::Points(&points)
     };
     fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
         engine.run(monitor, |on| {
-            linkage(origin, n, recurrence, None, on, monitor)
+            linkage(source, n, recurrence, None, on, monitor)
         })
     });
 }

@@ -10,7 +10,7 @@ use crate::linkage::condensed::{CondensedMatrix, Stored};
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
-use crate::tasks::share;
+use crate::tasks::run_from_queue;
 
 /// Some columns of the dissimilarities in [`ROWS`] rows, kept for the unions.
 #[derive(Default)]
@@ -80,12 +80,12 @@ pub fn contract<T: Stored>(
     }
     blocks.reverse();
     blocks.rotate_right(1);
-    share(blocks, workers, |worker, block| {
+    run_from_queue(blocks, workers, |worker, block| {
         monitor.check()?;
         contract_block(rows, plan, block, worker);
         Ok(())
     })?;
-    share(clusters, workers, |worker, (new, row)| {
+    run_from_queue(clusters, workers, |worker, (new, row)| {
         monitor.check()?;
         contract_cluster(rows, plan, &columns, (new, row), worker);
         Ok(())

@@ -14,7 +14,7 @@ use crate::linkage::dissimilarities::{Contraction, Dissimilarities, NearestClust
 use crate::linkage::lance_williams::Recurrence;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
-use crate::tasks::share;
+use crate::tasks::run_from_queue;
 
 /// Smallest number of entries that a thread looks up. Only the time depends on it.
 const PARALLEL_ENTRIES: usize = 1 << 12;
@@ -54,7 +54,7 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
         // is mostly visited before the cluster occurs in other rows.
         let mut tasks: Vec<usize> = (0..n).step_by(ROWS).rev().collect();
         tasks.rotate_right(1);
-        share(tasks, &mut workers, |worker, start| {
+        run_from_queue(tasks, &mut workers, |worker, start| {
             monitor.check()?;
             for slot in (start..(start + ROWS).min(n)).rev() {
                 let row = self.rows.row(slot, &mut worker.room);

@@ -11,7 +11,7 @@ use crate::memory;
 use crate::merge::Merge;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, MeanLinkage, NeighbourDevice, NeighbourRequest, Space};
+use crate::neighbours::{Exclusion, MeanLinkage, NeighbourDevice, NeighbourRequest, Space};
 use crate::observations::Observations;
 
 /// Smallest number of queries per batch of the first search. If a quarter of all queries is more, a
@@ -195,7 +195,7 @@ fn near_points(
             queries,
             wanted: WANTED,
             limits: None,
-            except: Except::Itself,
+            exclusion: Exclusion::Itself,
         };
         references.nearest_in_blocks(&request, &mut |lists| {
             near.extend(lists.iter().map(|list| {

@@ -21,7 +21,7 @@ use crate::memory;
 use crate::merge::Merge;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, MeanLinkage, NeighbourRequest, Neighbours};
+use crate::neighbours::{Exclusion, MeanLinkage, NeighbourRequest, Neighbours};
 
 /// Number of clusters per task of a thread. Only the time depends on it.
 const CLUSTERS_PER_TASK: usize = 64;
@@ -132,7 +132,7 @@ impl<'a> ReciprocalMerges<'a> {
                     // and nearest neighbours may form a cycle. After a search for all clusters, the
                     // first of the nearest pairs is reciprocal.
                     changed = self.remaining()?;
-                    self.nearest.forget_followers();
+                    self.nearest.clear_reverse_neighbours();
                     let all: Vec<u32> = changed.iter().map(|changed| changed.slot).collect();
                     self.search(&all)?;
                 }
@@ -196,11 +196,11 @@ impl<'a> ReciprocalMerges<'a> {
         }
         for &(lower, higher) in pairs {
             for slot in [lower, higher] {
-                for follower in self.nearest.take_followers(slot) {
-                    // The two of a pair follow each other.
-                    if follower != lower && follower != higher {
+                for neighbour in self.nearest.take_reverse_neighbours(slot) {
+                    // The two of a pair are reverse neighbours of each other.
+                    if neighbour != lower && neighbour != higher {
                         changed.push(Changed {
-                            slot: follower,
+                            slot: neighbour,
                             part: NONE,
                         });
                     }
@@ -325,7 +325,7 @@ impl<'a> ReciprocalMerges<'a> {
             queries: slots,
             wanted: WANTED,
             limits: None,
-            except: Except::Itself,
+            exclusion: Exclusion::Itself,
         };
         let Self {
             neighbours,
@@ -371,17 +371,17 @@ fn diagonal(points: &Points) -> f64 {
     spans.map(|span| span * span).sum::<f64>().sqrt()
 }
 
-/// The nearest cluster of each cluster, by slot. A slot is a follower of the slot of its nearest
-/// cluster.
+/// The nearest cluster of each cluster, by slot. A slot is a reverse neighbour of the slot of its
+/// nearest cluster.
 struct Nearest {
     /// By slot: the distance of the nearest cluster and its slot; [`NONE`] if it is not known.
     of: Vec<(f64, u32)>,
     /// The slots of clusters that [`Nearest::forget`] was called for.
     unknown: BTreeSet<u32>,
-    /// By slot, its first follower.
-    first_follower: Vec<u32>,
-    /// By slot, the next follower of the slot that it follows.
-    next_follower: Vec<u32>,
+    /// By slot, its first reverse neighbour.
+    first_reverse_neighbour: Vec<u32>,
+    /// By slot, the next reverse neighbour of the same slot.
+    next_reverse_neighbour: Vec<u32>,
 }
 
 impl Nearest {
@@ -390,8 +390,8 @@ impl Nearest {
         Ok(Self {
             of: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
             unknown: BTreeSet::new(),
-            first_follower: memory::filled(CLUSTERS, n, NONE)?,
-            next_follower: memory::filled(CLUSTERS, n, NONE)?,
+            first_reverse_neighbour: memory::filled(CLUSTERS, n, NONE)?,
+            next_reverse_neighbour: memory::filled(CLUSTERS, n, NONE)?,
         })
     }
 
@@ -400,15 +400,16 @@ impl Nearest {
         self.of[slot as usize]
     }
 
-    /// Records the nearest cluster of a slot that is no follower, and makes the slot its follower.
+    /// Records the nearest cluster of a slot that is no reverse neighbour, and makes the slot a
+    /// reverse neighbour.
     fn set(&mut self, slot: u32, nearest: (f64, u32)) {
         self.of[slot as usize] = nearest;
         self.unknown.remove(&slot);
-        let first = &mut self.first_follower[nearest.1 as usize];
-        self.next_follower[slot as usize] = std::mem::replace(first, slot);
+        let first = &mut self.first_reverse_neighbour[nearest.1 as usize];
+        self.next_reverse_neighbour[slot as usize] = std::mem::replace(first, slot);
     }
 
-    /// Marks the nearest cluster of a slot that is no follower as not known.
+    /// Marks the nearest cluster of a slot that is no reverse neighbour as not known.
     fn forget(&mut self, slot: u32) {
         self.of[slot as usize] = (f64::NAN, NONE);
         self.unknown.insert(slot);
@@ -424,18 +425,18 @@ impl Nearest {
         self.unknown.first().copied()
     }
 
-    /// Removes the followers of a slot.
-    fn take_followers(&mut self, of: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut next = std::mem::replace(&mut self.first_follower[of as usize], NONE);
+    /// Removes the reverse neighbours of a slot, and returns them.
+    fn take_reverse_neighbours(&mut self, of: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut next = std::mem::replace(&mut self.first_reverse_neighbour[of as usize], NONE);
         std::iter::from_fn(move || {
-            let follower = next;
-            next = *self.next_follower.get(follower as usize)?;
-            Some(follower)
+            let neighbour = next;
+            next = *self.next_reverse_neighbour.get(neighbour as usize)?;
+            Some(neighbour)
         })
     }
 
-    /// Removes all followers.
-    fn forget_followers(&mut self) {
-        self.first_follower.fill(NONE);
+    /// Removes all reverse neighbours.
+    fn clear_reverse_neighbours(&mut self) {
+        self.first_reverse_neighbour.fill(NONE);
     }
 }

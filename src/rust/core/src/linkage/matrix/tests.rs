@@ -22,7 +22,7 @@ fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: us
     let cpu = Cpu::new(threads).unwrap();
     let sizes = sizes.map(<[f64]>::to_vec);
     super::linkage(
-        Origin::Given(d),
+        DissimilaritySource::Given(d),
         n,
         recurrence,
         sizes,
@@ -227,7 +227,7 @@ fn single_precision_rounds_what_it_keeps() {
             precision: StoredPrecision::Single,
         };
         let single = super::linkage(
-            Origin::Given(&d),
+            DissimilaritySource::Given(&d),
             200,
             recurrence,
             None,
@@ -256,7 +256,7 @@ fn what_cannot_be_used_is_refused() {
             precision: StoredPrecision::Double,
         };
         match super::linkage(
-            Origin::Given(d),
+            DissimilaritySource::Given(d),
             n,
             recurrence,
             sizes,
@@ -296,8 +296,8 @@ fn distances_that_cannot_be_used_are_refused() {
         let points = Points::prepare(metric, array(values, n, 2), &Monitor::default()).unwrap();
         for linkage in Linkage::ALL {
             let recurrence = Recurrence { linkage, precision };
-            let (origin, monitor) = (Origin::Points(&points), Monitor::default());
-            match super::linkage(origin, n, recurrence, None, &cpu, &monitor) {
+            let (source, monitor) = (DissimilaritySource::Points(&points), Monitor::default());
+            match super::linkage(source, n, recurrence, None, &cpu, &monitor) {
                 Err(Error::Input(message)) => assert!(message.contains("between"), "{message}"),
                 other => panic!("{recurrence:?}: {other:?}"),
             }
@@ -324,7 +324,8 @@ fn a_stopped_linkage_says_so() {
             linkage,
             precision: StoredPrecision::Double,
         };
-        let stopped = super::linkage(Origin::Given(&d), 100, recurrence, None, &cpu, &monitor);
+        let source = DissimilaritySource::Given(&d);
+        let stopped = super::linkage(source, 100, recurrence, None, &cpu, &monitor);
         assert_eq!(stopped, Err(Error::Interrupt), "{linkage:?}");
     }
 }
@@ -342,12 +343,12 @@ fn points_have_the_tree_of_their_distances() {
     for linkage in Linkage::ALL {
         for precision in [StoredPrecision::Double, StoredPrecision::Single] {
             let recurrence = Recurrence { linkage, precision };
-            let tree = |origin| {
-                super::linkage(origin, n, recurrence, None, &cpu, &Monitor::default()).unwrap()
+            let tree = |source| {
+                super::linkage(source, n, recurrence, None, &cpu, &Monitor::default()).unwrap()
             };
             let (own, given) = (
-                tree(Origin::Points(&points)),
-                tree(Origin::Given(&distances)),
+                tree(DissimilaritySource::Points(&points)),
+                tree(DissimilaritySource::Given(&distances)),
             );
             assert_eq!(own, given, "{recurrence:?}");
         }
@@ -456,19 +457,19 @@ fn what_no_memory_can_hold_is_refused_with_its_size() {
         &Monitor::default(),
     )
     .unwrap();
-    let refused = |linkage, origin, size: &str| match check_memory::<f32>(origin, 1 << 26, linkage)
+    let refused = |linkage, source, size: &str| match check_memory::<f32>(source, 1 << 26, linkage)
     {
         Err(Error::Memory(message)) => assert!(message.contains(size), "{message}"),
         other => panic!("{other:?}"),
     };
-    let own = Origin::Points(&points);
+    let own = DissimilaritySource::Points(&points);
     refused(
         Linkage::Average,
         own,
         "average linkage of 67108864 observations needs 20716692.2 GB, but",
     );
     refused(Linkage::Median, own, "needs 9007333.3 GB, but");
-    let given = Origin::Given(&[]);
+    let given = DissimilaritySource::Given(&[]);
     refused(Linkage::WardD, given, "needs 13510932.9 GB, but");
     assert_eq!(check_memory::<f64>(given, 1 << 16, Linkage::Single), Ok(()));
 }
@@ -484,7 +485,8 @@ fn progress_comes_to_its_end() {
             precision: StoredPrecision::Double,
         };
         let monitor = Monitor::default();
-        super::linkage(Origin::Given(&d), 600, recurrence, None, &cpu, &monitor).unwrap();
+        let source = DissimilaritySource::Given(&d);
+        super::linkage(source, 600, recurrence, None, &cpu, &monitor).unwrap();
         let (done, total) = monitor.progress();
         assert!(
             done <= total && done as f64 > 0.99 * total as f64,

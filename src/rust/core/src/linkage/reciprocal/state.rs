@@ -37,7 +37,7 @@ pub fn merges(
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let nearest = matrix.nearest(monitor)?;
-    let mut state = ReciprocalMerges::new(recurrence, sizes, &nearest);
+    let mut state = MatrixReciprocalMerges::new(recurrence, sizes, &nearest);
     loop {
         let clusters = state.nodes.sizes.len();
         state.merge_known_pairs(matrix, monitor)?;
@@ -68,7 +68,7 @@ struct StaleSlot<'a> {
 }
 
 /// Merges so far, and the clusters between two passes.
-struct ReciprocalMerges {
+struct MatrixReciprocalMerges {
     recurrence: Recurrence,
     /// All merges so far.
     merges: Vec<Merge>,
@@ -85,7 +85,7 @@ struct ReciprocalMerges {
     nearest: Vec<u32>,
 }
 
-impl ReciprocalMerges {
+impl MatrixReciprocalMerges {
     fn new(recurrence: Recurrence, sizes: Vec<f64>, nearest: &NearestClusters) -> Self {
         let n = sizes.len();
         let slots = 0..n as u32;

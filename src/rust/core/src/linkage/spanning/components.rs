@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::linkage::edge::Edge;
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourLists, NeighbourRequest, Neighbours, MOST_LISTED};
+use crate::neighbours::{Exclusion, NeighbourLists, NeighbourRequest, Neighbours, MOST_LISTED};
 
 /// The start of memory errors: what needs the memory.
 const COMPONENTS: &str = "the components of a spanning tree need";
@@ -222,7 +222,7 @@ impl<'a> ConnectedComponents<'a> {
                 queries: &queries,
                 wanted,
                 limits: Some(&limits),
-                except: Except::Group(&self.components),
+                exclusion: Exclusion::Group(&self.components),
             })?;
             for ((&point, limit), found) in queries.iter().zip(limits).zip(nearest.iter()) {
                 self.known[point as usize] = self.nearest_outside(point, wanted, limit, found);

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::linkage::edge::Edge;
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourRequest, Neighbours};
+use crate::neighbours::{Exclusion, NeighbourRequest, Neighbours};
 
 /// By point, the distance to its (`min_points` − 1)-th nearest other point: the radius of the least
 /// ball about the point that contains `min_points` points.
@@ -30,7 +30,7 @@ pub fn core_distances(
         queries: &queries,
         wanted: min_points - 1,
         limits: None,
-        except: Except::Itself,
+        exclusion: Exclusion::Itself,
     };
     neighbours.nearest_in_blocks(&request, &mut |lists| {
         let farthest = lists.iter().map(|list| list[min_points - 2].0);

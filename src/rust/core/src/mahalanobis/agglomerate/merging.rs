@@ -37,7 +37,7 @@ impl Agglomeration<'_> {
             height: f64::from_bits(head.value),
         });
         self.monitor
-            .advance(self.screen.roster().positions() as u64);
+            .advance(self.screen.active().positions() as u64);
         self.screen.remove(lower);
         self.screen.remove(higher);
         self.active.candidates[higher as usize] = Candidates::default();

@@ -49,7 +49,7 @@ impl Agglomeration<'_> {
             most_successors: if threads > 1 { MOST_SUCCESSORS } else { 0 },
         };
         let prepare = |merge: &ExpectedMerge| preparer.prepare(merge.pair);
-        let positions = self.screen.roster().positions();
+        let positions = self.screen.active().positions();
         let coordinates = new.len() * positions * self.active.problem.x.ncols();
         let prepared: Vec<(PreparedMerge, Vec<Finding>)> =
             if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {

@@ -62,7 +62,7 @@ impl Preparer<'_> {
         let limit = self.radius.radius(&guess);
         let request = ScreenRequest {
             view: &tentative.view,
-            end: self.screen.roster().positions(),
+            end: self.screen.active().positions(),
             capacity: self.wanted,
             limit,
             skip,

@@ -202,7 +202,7 @@ impl Agglomeration<'_> {
         FurtherSearch {
             owner,
             view: self.active.view(owner),
-            end: self.screen.roster().position(owner),
+            end: self.screen.active().position(owner),
             wanted: self.screen.wanted(self.active.clusters.size(owner)),
             floor: old.floor,
             sweeps: old.sweeps,

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::leaves::CHECK;
+use super::merge_tree::CHECK;
 use crate::error::Result;
 use crate::mahalanobis::cholesky::cholesky;
 use crate::mahalanobis::packed::packed_len;

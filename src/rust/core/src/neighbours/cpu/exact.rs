@@ -5,12 +5,12 @@ use pulp::{Simd, WithSimd};
 
 use super::search_space::SearchSpace;
 use super::top_k::TopK;
+use crate::active_positions::{ActivePositions, INACTIVE};
 use crate::distances::cpu::{distances_of_tile, LANES, REGISTERS, TILE_COLUMNS};
 use crate::error::Result;
 use crate::metric::form::{Form, WithForm};
 use crate::monitor::Monitor;
-use crate::neighbours::request::{Except, NeighbourRequest};
-use crate::roster::{Roster, GONE};
+use crate::neighbours::request::{Exclusion, NeighbourRequest};
 use crate::simd::{dispatch, doubles};
 
 /// Largest number of queries that share a pass over the references, and with it the cost of
@@ -32,15 +32,15 @@ pub struct ExactQuery {
 /// `Error::Interrupt` when the monitor says stop.
 pub fn search(
     space: &SearchSpace,
-    roster: &Roster,
+    active: &ActivePositions,
     request: &NeighbourRequest,
     queries: &mut [ExactQuery],
     monitor: &Monitor,
 ) -> Result<()> {
     let search = ExactSearch {
         space,
-        roster,
-        except: request.except,
+        active,
+        exclusion: request.exclusion,
         queries,
         monitor,
     };
@@ -53,8 +53,8 @@ pub fn search(
 /// The arguments of a search, for [`WithForm`].
 struct ExactSearch<'a> {
     space: &'a SearchSpace<'a>,
-    roster: &'a Roster,
-    except: Except<'a>,
+    active: &'a ActivePositions,
+    exclusion: Exclusion<'a>,
     queries: &'a mut [ExactQuery],
     monitor: &'a Monitor,
 }
@@ -63,7 +63,7 @@ impl WithForm for ExactSearch<'_> {
     type Output = Result<()>;
 
     fn with_form<F: Form>(self, form: F) -> Result<()> {
-        dispatch(ExactKernel { search: self, form })
+        dispatch(ExactSearchKernel { search: self, form })
     }
 
     fn pairwise(self) -> Result<()> {
@@ -72,30 +72,30 @@ impl WithForm for ExactSearch<'_> {
 }
 
 /// A kernel that searches with one form.
-struct ExactKernel<'a, F> {
+struct ExactSearchKernel<'a, F> {
     search: ExactSearch<'a>,
     form: F,
 }
 
-impl<F: Form> WithSimd for ExactKernel<'_, F> {
+impl<F: Form> WithSimd for ExactSearchKernel<'_, F> {
     type Output = Result<()>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { search, form } = self;
-        let (space, roster) = (search.space, search.roster);
+        let (space, active) = (search.space, search.active);
         let mut values = vec![0.0; LANES * space.columns()];
-        for first in (0..roster.positions()).step_by(LANES) {
+        for first in (0..active.positions()).step_by(LANES) {
             let references: [u32; LANES] = std::array::from_fn(|lane| {
                 let position = first + lane;
-                if position < roster.positions() {
-                    roster.slot(position)
+                if position < active.positions() {
+                    active.slot(position)
                 } else {
-                    GONE
+                    INACTIVE
                 }
             });
             for (lane, &reference) in references.iter().enumerate() {
-                if reference != GONE {
+                if reference != INACTIVE {
                     let (row, _) = space.row(reference as usize);
                     let to = values[lane..].iter_mut().step_by(LANES);
                     to.zip(row).for_each(|(to, &value)| *to = value);
@@ -114,7 +114,7 @@ impl<F: Form> WithSimd for ExactKernel<'_, F> {
                 }
                 for (query, distances) in queries.iter_mut().zip(&mut tile) {
                     space.finish_distances(query.index, &references, distances);
-                    query.take(distances, &references, search.except);
+                    query.take(distances, &references, search.exclusion);
                 }
             }
         }
@@ -135,7 +135,7 @@ impl SearchSpace<'_> {
             return;
         };
         for (distance, &reference) in distances.iter_mut().zip(references) {
-            if reference != GONE {
+            if reference != INACTIVE {
                 *distance = clusters.distance_of(query as usize, reference as usize, *distance);
             }
         }
@@ -146,7 +146,7 @@ impl ExactQuery {
     /// Inserts the references that are near enough. References must come in the order of their
     /// indices.
     #[inline(always)]
-    fn take(&mut self, distances: &[f64; LANES], references: &[u32; LANES], except: Except) {
+    fn take(&mut self, distances: &[f64; LANES], references: &[u32; LANES], exclusion: Exclusion) {
         let limit = self.best.limit_of_later();
         let mut near = 0u32;
         for (lane, distance) in distances.iter().enumerate() {
@@ -156,11 +156,11 @@ impl ExactQuery {
             let lane = near.trailing_zeros() as usize;
             near &= near - 1;
             let reference = references[lane];
-            let excluded = reference == GONE
-                || match except {
-                    Except::Nothing => false,
-                    Except::Itself => reference == self.index,
-                    Except::Group(groups) => {
+            let excluded = reference == INACTIVE
+                || match exclusion {
+                    Exclusion::Nothing => false,
+                    Exclusion::Itself => reference == self.index,
+                    Exclusion::Group(groups) => {
                         groups[reference as usize] == groups[self.index as usize]
                     }
                 };

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::search_space::SearchSpace;
 use crate::matrix::middle;
 use crate::metric::Metric;
-use crate::neighbours::clusters::MeanLinkage;
+use crate::neighbours::cluster_means::MeanLinkage;
 use crate::neighbours::single::RowFrame;
 
 /// Number of columns from which on Euclidean distances are screened by products first, which takes

@@ -1,13 +1,13 @@
 //! The queries and references of a search, by index.
 
 use crate::metric::{Points, DISTANCES_AT_ONCE};
-use crate::neighbours::clusters::Clusters;
+use crate::neighbours::cluster_means::ClusterMeans;
 
 /// The queries and references of a search. Clusters are a copy, since merges change them.
 pub enum SearchSpace<'a> {
     /// Points, and the number of references, which are the first points.
     Points(&'a Points, usize),
-    Clusters(Clusters),
+    Clusters(ClusterMeans),
 }
 
 impl SearchSpace<'_> {

@@ -9,17 +9,17 @@ use super::reference_blocks::{ReferenceBlocks, LANES};
 use super::search_space::SearchSpace;
 use super::sweep::{sweep, SweepAnswer, SweepLimits, QUERIES};
 use super::top_k::TopK;
+use crate::active_positions::{ActivePositions, INACTIVE};
 use crate::error::Result;
 use crate::memory;
 use crate::metric::DISTANCES_AT_ONCE;
 use crate::monitor::Monitor;
-use crate::neighbours::clusters::Clusters;
+use crate::neighbours::cluster_means::ClusterMeans;
 use crate::neighbours::device::Neighbours;
 use crate::neighbours::lists::NeighbourLists;
-use crate::neighbours::request::{Except, NeighbourRequest};
+use crate::neighbours::request::{Exclusion, NeighbourRequest};
 use crate::neighbours::single::{RowFrame, RowView};
 use crate::neighbours::space::Space;
-use crate::roster::{Roster, GONE};
 
 /// Number of single-precision coordinates of the queries of one sweep (256 KiB): with a block of
 /// references, they stay in a core's private cache. Only the time depends on it.
@@ -65,7 +65,7 @@ struct BlockScreen {
 pub struct CpuNeighbours<'a> {
     space: SearchSpace<'a>,
     /// The position of each reference in the screens, in the order of the indices.
-    roster: Roster,
+    active: ActivePositions,
     /// The frames, the fastest first and the most precise last.
     frames: Vec<RowFrame>,
     /// The screens of the first frames; further screens are made when a sweep leaves queries open.
@@ -86,17 +86,17 @@ impl<'a> CpuNeighbours<'a> {
                 points,
                 sizes,
                 linkage,
-            } => SearchSpace::Clusters(Clusters::new(points, sizes, linkage)?),
+            } => SearchSpace::Clusters(ClusterMeans::new(points, sizes, linkage)?),
         };
-        let mut roster = Roster::new(space.references());
+        let mut active = ActivePositions::new(space.references());
         for index in 0..space.references() as u32 {
-            roster.push(index);
+            active.push(index);
         }
         Ok(Self {
             frames: frames(&space),
             screens: Vec::new(),
             space,
-            roster,
+            active,
             monitor,
         })
     }
@@ -109,8 +109,8 @@ impl<'a> CpuNeighbours<'a> {
 
     /// The indices of all references.
     pub fn references(&self) -> Vec<u32> {
-        let slots = (0..self.roster.positions()).map(|position| self.roster.slot(position));
-        slots.filter(|&slot| slot != GONE).collect()
+        let slots = (0..self.active.positions()).map(|position| self.active.slot(position));
+        slots.filter(|&slot| slot != INACTIVE).collect()
     }
 
     /// The row of a query or reference, and its size.
@@ -155,26 +155,26 @@ impl<'a> CpuNeighbours<'a> {
         let level = level.min(self.frames.len() - 1);
         while self.screens.len() <= level {
             let frame = self.frames[self.screens.len()].clone();
-            let row = |position: usize| match self.roster.slot(position) {
-                GONE => None,
+            let row = |position: usize| match self.active.slot(position) {
+                INACTIVE => None,
                 index => Some(self.space.row(index as usize)),
             };
-            let blocks = ReferenceBlocks::new(&frame, self.roster.positions(), row)?;
+            let blocks = ReferenceBlocks::new(&frame, self.active.positions(), row)?;
             self.screens.push(BlockScreen { frame, blocks });
         }
         Ok(level)
     }
 
     /// The groups of all positions.
-    fn groups(&self, except: Except) -> Vec<[u32; LANES]> {
-        let mut groups = vec![[NO_GROUP; LANES]; self.roster.positions().div_ceil(LANES)];
-        for position in 0..self.roster.positions() {
-            let index = self.roster.slot(position);
-            groups[position / LANES][position % LANES] = match except {
-                _ if index == GONE => NO_GROUP,
-                Except::Nothing => 0,
-                Except::Itself => index,
-                Except::Group(groups) => groups[index as usize],
+    fn groups(&self, exclusion: Exclusion) -> Vec<[u32; LANES]> {
+        let mut groups = vec![[NO_GROUP; LANES]; self.active.positions().div_ceil(LANES)];
+        for position in 0..self.active.positions() {
+            let index = self.active.slot(position);
+            groups[position / LANES][position % LANES] = match exclusion {
+                _ if index == INACTIVE => NO_GROUP,
+                Exclusion::Nothing => 0,
+                Exclusion::Itself => index,
+                Exclusion::Group(groups) => groups[index as usize],
             };
         }
         groups
@@ -228,7 +228,7 @@ impl<'a> CpuNeighbours<'a> {
     /// The lower bound in data units and the reference's index that a key encodes.
     fn decoded(&self, frame: &RowFrame, key: u64) -> (f64, u32) {
         let bound = frame.in_data_units(f32::from_bits((key >> 32) as u32));
-        (bound, self.roster.slot(key as u32 as usize))
+        (bound, self.active.slot(key as u32 as usize))
     }
 
     /// Settles queries by their exact distances to all references.
@@ -252,7 +252,7 @@ impl<'a> CpuNeighbours<'a> {
                 let mut queries: Vec<ExactQuery> = some.iter().map(query).collect();
                 exact::search(
                     &self.space,
-                    &self.roster,
+                    &self.active,
                     request,
                     &mut queries,
                     self.monitor,
@@ -268,19 +268,19 @@ impl<'a> CpuNeighbours<'a> {
     fn swept_query(
         &self,
         frame: &RowFrame,
-        except: Except,
+        exclusion: Exclusion,
         open: &OpenQuery,
     ) -> (RowView, SweepLimits) {
         let (row, size) = self.space.row(open.index as usize);
         let wanted = SweepLimits {
-            group: match except {
-                Except::Nothing => NO_GROUP,
-                Except::Itself => open.index,
-                Except::Group(groups) => groups[open.index as usize],
+            group: match exclusion {
+                Exclusion::Nothing => NO_GROUP,
+                Exclusion::Itself => open.index,
+                Exclusion::Group(groups) => groups[open.index as usize],
             },
             capacity: open.capacity,
             limit: frame.limit(open.limit),
-            patience: 4 * open.capacity + self.roster.positions() / FUTILE_RATIO,
+            patience: 4 * open.capacity + self.active.positions() / FUTILE_RATIO,
         };
         (frame.view(row, size), wanted)
     }
@@ -297,12 +297,12 @@ impl<'a> CpuNeighbours<'a> {
         let frame = &screen.frame;
         let queries: Vec<(RowView, SweepLimits)> = some
             .iter()
-            .map(|open| self.swept_query(frame, request.except, open))
+            .map(|open| self.swept_query(frame, request.exclusion, open))
             .collect();
         let first = some[0].index as usize;
         let first = match self.space {
             SearchSpace::Points(_, references) if first >= references => 0,
-            _ => self.roster.position(first as u32),
+            _ => self.active.position(first as u32),
         };
         let answers = sweep(frame, &screen.blocks, groups, &queries, first);
         let mut best = TopK::default();
@@ -372,13 +372,13 @@ impl Neighbours for CpuNeighbours<'_> {
             .map(|at| OpenQuery::new(request, at))
             .collect();
         let mut settled = memory::filled("the neighbours need", open.len(), Vec::new())?;
-        let groups = self.groups(request.except);
+        let groups = self.groups(request.exclusion);
         // Queries that no sweep settles.
         let mut rest = Vec::new();
         let last = self.frames.len().max(2);
-        let pays = !self.screens.is_empty() || open.len() > QUERIES_WITHOUT_A_SCREEN;
+        let is_worthwhile = !self.screens.is_empty() || open.len() > QUERIES_WITHOUT_A_SCREEN;
         for level in 0..last {
-            if self.frames.is_empty() || open.is_empty() || !pays {
+            if self.frames.is_empty() || open.is_empty() || !is_worthwhile {
                 break;
             }
             let number = self.screen(level)?;
@@ -418,8 +418,8 @@ impl Neighbours for CpuNeighbours<'_> {
         };
         clusters.merge(pairs);
         for &(lower, higher) in pairs {
-            let stays = self.roster.position(lower);
-            let goes = self.roster.remove(higher);
+            let stays = self.active.position(lower);
+            let goes = self.active.remove(higher);
             let slot = lower as usize;
             for screen in &mut self.screens {
                 let (row, size) = (clusters.row(slot), clusters.size(slot));
@@ -427,8 +427,8 @@ impl Neighbours for CpuNeighbours<'_> {
                 screen.blocks.remove(goes);
             }
         }
-        if self.roster.is_sparse() {
-            let kept = self.roster.compact();
+        if self.active.is_sparse() {
+            let kept = self.active.compact();
             for screen in &mut self.screens {
                 screen.blocks.compact(&kept);
             }

@@ -101,11 +101,11 @@ pub fn assign(
     let mut states: Vec<Tile> = states.collect::<Result<_>>()?;
     let is_finite = AtomicBool::new(true);
     cpu.install(|| {
-        tasks::share(work, &mut states, |tile, task| {
+        tasks::run_from_queue(work, &mut states, |tile, task| {
             monitor.check()?;
             if is_finite.load(Ordering::Relaxed) {
                 monitor.advance(task.rows as u64);
-                let all_finite = dispatch(Assignment {
+                let all_finite = dispatch(AssignmentKernel {
                     mixture,
                     x,
                     wanted,
@@ -146,7 +146,8 @@ struct Task<'a> {
     doubles: Vec<&'a mut [f64]>,
 }
 
-struct Assignment<'a, 'b> {
+/// A kernel that assigns the rows of a task.
+struct AssignmentKernel<'a, 'b> {
     mixture: &'a Mixture,
     x: &'a Columns<'a>,
     wanted: Wanted,
@@ -154,7 +155,7 @@ struct Assignment<'a, 'b> {
     tile: &'a mut Tile,
 }
 
-impl WithSimd for Assignment<'_, '_> {
+impl WithSimd for AssignmentKernel<'_, '_> {
     /// Whether all values are finite.
     type Output = bool;
 

@@ -245,12 +245,12 @@ impl ProductsToSum {
 }
 
 /// By population, the sums of differences from a point, and of their products.
-struct Sums {
+struct PopulationSums {
     sums: Vec<f64>,
     squares: Vec<f64>,
 }
 
-impl Sums {
+impl PopulationSums {
     fn new(populations: usize, p: usize, squares: ProductsToSum) -> Result<Self> {
         Ok(Self {
             sums: memory::zeros(MIXTURE, populations * p)?,
@@ -277,7 +277,7 @@ struct FitData<'a> {
 impl FitData<'_> {
     /// The sums of all rows about the point `about` of each population, on the threads of the
     /// calling pool.
-    fn sums(&self, about: &[f64], squares: ProductsToSum) -> Result<Sums> {
+    fn sums(&self, about: &[f64], squares: ProductsToSum) -> Result<PopulationSums> {
         let (p, n) = (self.x.count(), self.x.rows());
         let rows = rows_of_part(n, self.populations * (p + squares.count(p)));
         let parts = (0..n).into_par_iter().step_by(rows).map(|first| {
@@ -287,15 +287,15 @@ impl FitData<'_> {
                 squares,
                 rows: first..n.min(first + rows),
                 tile: memory::zeros(MIXTURE, TILE * p.next_multiple_of(WIDEST))?,
-                sums: Sums::new(self.populations, p, squares)?,
+                sums: PopulationSums::new(self.populations, p, squares)?,
             };
             dispatch(part)
         });
-        let parts: Vec<Sums> = parts.collect::<Result<_>>()?;
+        let parts: Vec<PopulationSums> = parts.collect::<Result<_>>()?;
         let mut parts = parts.into_iter();
         let mut all = match parts.next() {
             Some(first) => first,
-            None => Sums::new(self.populations, p, squares)?,
+            None => PopulationSums::new(self.populations, p, squares)?,
         };
         parts.for_each(|part| all.add(&part));
         Ok(all)
@@ -310,14 +310,14 @@ struct RowsPart<'a> {
     rows: std::ops::Range<usize>,
     /// Rows of the matrix, padded with zeros to whole registers.
     tile: Vec<f64>,
-    sums: Sums,
+    sums: PopulationSums,
 }
 
 impl WithSimd for RowsPart<'_> {
-    type Output = Result<Sums>;
+    type Output = Result<PopulationSums>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Result<Sums> {
+    fn with_simd<S: Simd>(self, _: S) -> Result<PopulationSums> {
         let Self {
             data,
             about,

@@ -13,7 +13,7 @@ use gmhclust_core::knn;
 use gmhclust_core::linkage::{geometric, spanning};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::neighbours::single::{coordinate_of_half, Scalars};
-use gmhclust_core::neighbours::{Except, NeighbourDevice};
+use gmhclust_core::neighbours::{Exclusion, NeighbourDevice};
 use gmhclust_core::testing::{
     cloud, correlations, dist_metrics, draw, observations, sum, Data, Random,
 };
@@ -121,9 +121,9 @@ impl Sweeper for Fake {
         for at in batch {
             let query = request.queries[at];
             let position = positions.positions[query as usize] as usize;
-            let own = match request.except {
-                Except::Nothing => NO_GROUP,
-                except => group(except, query),
+            let own = match request.exclusion {
+                Exclusion::Nothing => NO_GROUP,
+                exclusion => group(exclusion, query),
             };
             let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
             let beyond = first_beyond(self.frame.limit(limit));
@@ -309,7 +309,7 @@ fn where_all_devices_fail_the_search_ends_and_what_came_before_is_right() {
         queries: &queries,
         wanted: 3,
         limits: None,
-        except: Except::Itself,
+        exclusion: Exclusion::Itself,
     };
     let expected = CpuNeighbours::new(space, &monitor)
         .unwrap()
@@ -471,7 +471,7 @@ fn share_of_margin(
         queries: &indices,
         wanted: n,
         limits: None,
-        except: Except::Nothing,
+        exclusion: Exclusion::Nothing,
     };
     let CudaNeighbours {
         sweepers,

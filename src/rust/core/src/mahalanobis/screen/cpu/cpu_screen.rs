@@ -8,13 +8,13 @@ use super::layout::{Layout, GROUP_LANES};
 use super::least_bounds::{LeastBounds, SharedLimit};
 use super::store::ClusterStore;
 use super::sweep::{ClusterSweep, NearGroups};
+use crate::active_positions::ActivePositions;
 use crate::error::Result;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::frame::ClusterFrame;
 use crate::mahalanobis::screen::request::{ScreenAnswer, ScreenRequest};
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::next_float::NextFloat;
-use crate::roster::Roster;
 use crate::simd::dispatch;
 
 /// Smallest number of coordinates (clusters × dimensions) for which searches are divided among
@@ -56,8 +56,8 @@ impl CpuScreen {
     }
 
     /// The position of each slot.
-    pub fn roster(&self) -> &Roster {
-        &self.store.roster
+    pub fn active(&self) -> &ActivePositions {
+        &self.store.active
     }
 
     /// Number of candidates that the first search for a cluster with this number of members asks

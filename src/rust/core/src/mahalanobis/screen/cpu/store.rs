@@ -5,11 +5,11 @@ use super::layout::{
     Layout, Row, ERROR, FOURTH, GROUP, GROUP_LANES, LANES, LARGEST, LOW, THIRD, VARIANCE,
 };
 use super::target::WhitenedTarget;
+use crate::active_positions::ActivePositions;
 use crate::error::Result;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::memory;
-use crate::roster::Roster;
 
 /// The start of memory errors: what needs the memory.
 const SCREEN: &str = "the screen of the clusters needs";
@@ -20,11 +20,11 @@ const SCREEN: &str = "the screen of the clusters needs";
 pub struct ClusterStore {
     pub layout: Layout,
     /// The slots in order of birth.
-    pub roster: Roster,
+    pub active: ActivePositions,
     /// The slots in spatial order, the order in which the first clusters were pushed. A later
     /// cluster takes the place of a cluster that was just removed: the two clusters of a merge are
     /// removed before their union is pushed.
-    pub places: Roster,
+    pub places: ActivePositions,
     /// Whether no cluster was removed yet. If so, the places equal the positions.
     is_in_order: bool,
     /// Places from which clusters were removed since the last push.
@@ -44,8 +44,8 @@ impl ClusterStore {
     pub fn new(slots: usize, layout: Layout) -> Self {
         Self {
             layout,
-            roster: Roster::new(slots),
-            places: Roster::new(slots),
+            active: ActivePositions::new(slots),
+            places: ActivePositions::new(slots),
             is_in_order: true,
             vacated: Vec::new(),
             blocks: Vec::new(),
@@ -60,7 +60,7 @@ impl ClusterStore {
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
     pub fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
-        self.roster.push(slot);
+        self.active.push(slot);
         let place = match self.nearest_vacated(view) {
             Some(place) => self.places.refill(place, slot),
             None => self.append(slot)?,
@@ -77,9 +77,9 @@ impl ClusterStore {
 
     /// Removes a cluster.
     pub fn remove(&mut self, slot: u32) {
-        self.roster.remove(slot);
-        if self.roster.is_sparse() {
-            self.roster.compact();
+        self.active.remove(slot);
+        if self.active.is_sparse() {
+            self.active.compact();
         }
         let place = self.places.remove(slot);
         let low = place / LANES * self.layout.height() + self.layout.coordinates() + LOW;

@@ -7,9 +7,9 @@ use super::layout::{ERROR, GROUP, LANES, LOW};
 use super::least_bounds::{LeastBounds, SharedLimit};
 use super::lower_bounds::Register;
 use super::store::ClusterStore;
+use crate::active_positions::INACTIVE;
 use crate::mahalanobis::screen::request::ScreenRequest;
 use crate::mahalanobis::screen::view::ClusterView;
-use crate::roster::GONE;
 use crate::simd::{lanes, singles, singles_mut};
 use crate::single_precision::UNIT;
 
@@ -231,10 +231,10 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
     /// Whether a slot's cluster is before the end of the request and not in its `skip`.
     #[inline(always)]
     fn is_wanted(&self, slot: u32) -> bool {
-        let roster = &self.store.roster;
+        let active = &self.store.active;
         let ScreenRequest { end, skip, .. } = *self.request;
-        slot != GONE
-            && (end == roster.positions() || roster.position(slot) < end)
+        slot != INACTIVE
+            && (end == active.positions() || active.position(slot) < end)
             && skip.binary_search(&slot).is_err()
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::CpuScreen;
+use crate::active_positions::INACTIVE;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::{
@@ -10,7 +11,6 @@ use crate::mahalanobis::screen::{
 };
 use crate::matrix::RowSlices;
 use crate::observations::Observations;
-use crate::roster::GONE;
 use crate::testing::{draw, Data, Random};
 
 /// Some clusters in a frame. Every other cluster has a diagonal whitening factor.
@@ -113,10 +113,10 @@ fn check_answers(precision: MeanPrecision) {
         }
         for asked in 0..60 {
             let query = random.below(n);
-            let end = screen.roster().positions() - random.below(2) * random.below(n / 2);
+            let end = screen.active().positions() - random.below(2) * random.below(n / 2);
             let mut others: Vec<(f64, u32)> = (0..end)
-                .map(|position| screen.roster().slot(position))
-                .filter(|&slot| slot != GONE)
+                .map(|position| screen.active().slot(position))
+                .filter(|&slot| slot != INACTIVE)
                 .map(|slot| (clusters.distance(query, slot as usize), slot))
                 .collect();
             others.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -241,7 +241,7 @@ fn results_have_the_bits_of_a_processor_without_wide_registers() {
                 doubles: doubles.chunks_mut(n).collect(),
             };
             let (mixture, x, tile) = (&mixture, &x, &mut tile);
-            let scalar = Assignment {
+            let scalar = AssignmentKernel {
                 mixture,
                 x,
                 wanted,

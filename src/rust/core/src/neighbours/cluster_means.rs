@@ -39,7 +39,7 @@ impl MeanLinkage {
 
 /// Clusters by mean and size, in slots.
 #[derive(Debug, Clone)]
-pub struct Clusters {
+pub struct ClusterMeans {
     linkage: MeanLinkage,
     /// A row for each slot.
     means: Array2<f64>,
@@ -55,7 +55,7 @@ struct Union {
     variance: f64,
 }
 
-impl Clusters {
+impl ClusterMeans {
     /// One cluster for each point; `sizes` has, by point, the number of observations that are equal
     /// to it.
     ///
@@ -100,7 +100,7 @@ impl Clusters {
         self.sizes[slot]
     }
 
-    /// The form whose value [`Clusters::distance_of`] turns into a distance.
+    /// The form whose value [`ClusterMeans::distance_of`] turns into a distance.
     pub fn form(&self) -> Sum<SumOfSquares, false> {
         Sum {
             term: SumOfSquares,

@@ -12,14 +12,14 @@ pub const NEEDS: &str = "ordering the leaves needs";
 /// A cluster: the places of its leaves, and the first place of its second half; a single leaf has
 /// no halves.
 #[derive(Debug, Clone, Copy)]
-pub struct Cluster {
+pub struct ClusterRange {
     id: i32,
     start: usize,
     middle: usize,
     end: usize,
 }
 
-impl Cluster {
+impl ClusterRange {
     /// Number of leaves.
     pub fn len(self) -> usize {
         self.end - self.start
@@ -51,17 +51,17 @@ impl Cluster {
 }
 
 /// All clusters of a tree.
-pub struct Clusters {
+pub struct ClusterRanges {
     /// By place, the leaf (from 1).
     order: Vec<i32>,
     merge: Vec<[i32; 2]>,
     /// By merge: its cluster.
-    merged: Vec<Cluster>,
+    merged: Vec<ClusterRange>,
     /// By leaf, its place.
     places: Vec<u32>,
 }
 
-impl Clusters {
+impl ClusterRanges {
     /// The clusters of a tree with the rows `merge` of R's `hclust`. Places are those of
     /// [`leaf_order`].
     ///
@@ -81,7 +81,7 @@ impl Clusters {
         };
         for (&[first, second], id) in merge.iter().zip(1..) {
             let (first, second) = (clusters.of(first), clusters.of(second));
-            clusters.merged.push(Cluster {
+            clusters.merged.push(ClusterRange {
                 id,
                 start: first.start,
                 middle: second.start,
@@ -92,12 +92,12 @@ impl Clusters {
     }
 
     /// The cluster with this number in R's `merge`.
-    fn of(&self, id: i32) -> Cluster {
+    fn of(&self, id: i32) -> ClusterRange {
         if id > 0 {
             return self.merged[id as usize - 1];
         }
         let place = self.place(-id);
-        Cluster {
+        ClusterRange {
             id,
             start: place,
             middle: place,
@@ -121,17 +121,17 @@ impl Clusters {
     }
 
     /// The clusters of the merges, in their order.
-    pub fn merged(&self) -> impl Iterator<Item = Cluster> + '_ {
+    pub fn merged(&self) -> impl Iterator<Item = ClusterRange> + '_ {
         self.merged.iter().copied()
     }
 
     /// The cluster of all leaves.
-    pub fn root(&self) -> Cluster {
+    pub fn root(&self) -> ClusterRange {
         *self.merged.last().expect("a tree has a merge")
     }
 
     /// The two halves of the cluster of a merge.
-    pub fn halves(&self, cluster: Cluster) -> (Cluster, Cluster) {
+    pub fn halves(&self, cluster: ClusterRange) -> (ClusterRange, ClusterRange) {
         let [first, second] = self.merge[cluster.id as usize - 1];
         (self.of(first), self.of(second))
     }

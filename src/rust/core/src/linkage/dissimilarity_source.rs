@@ -1,10 +1,10 @@
-//! The origin of dissimilarities.
+//! The source of dissimilarities.
 
 use crate::metric::Points;
 
 /// The input of a linkage.
 #[derive(Debug, Clone, Copy)]
-pub enum Origin<'a> {
+pub enum DissimilaritySource<'a> {
     /// The dissimilarities of all pairs, in the order of R's `dist`.
     Given(&'a [f64]),
     /// Points, whose distances are the dissimilarities.

@@ -18,7 +18,7 @@ pub type Node = i32;
 
 /// The tree of a sequence of merges, and the rows below each merge as a range of `rows`, in which
 /// the rows of the first part of a merge come before those of the second.
-pub struct Leaves {
+pub struct MergeTree {
     /// By merge, its two parts.
     parts: Vec<[Node; 2]>,
     rows: Vec<u32>,
@@ -27,7 +27,7 @@ pub struct Leaves {
     leaves: Vec<(u32, u32)>,
 }
 
-impl Leaves {
+impl MergeTree {
     /// The tree of merges that make one cluster of all slots. `rows_of` are the rows of each slot.
     ///
     /// # Errors
