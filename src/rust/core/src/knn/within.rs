@@ -19,7 +19,7 @@ const FIRST_WANTED: usize = 64;
 /// [`FIRST_WANTED`]) / log(8) searches. Only the time depends on it.
 const WANTED_FACTOR: usize = 8;
 
-/// Largest number of neighbours that one request can find: about 100 MB in the lists of a device.
+/// Largest number of neighbours that one request can find: 67 MB in two lists.
 /// If too large, memory may run out.
 const MOST_FOUND: usize = 1 << 21;
 
