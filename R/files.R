@@ -167,14 +167,15 @@ text_of <- function(bytes) {
 # places `columns`, with these `ranges` and `cofactors`, see job_records(). The `layout` of the file
 # has `begin`, the place of the first byte of the records; `width`, the number of values of a
 # record; `is_real`, and `is_signed` for integers; `bytes`, the bytes of a value; `endian`, their
-# order; and `column_major_records`, the number of all records if the file has the first values of
-# all records first, then all second values, and so on, else NULL.
+# order; and `in_places_of`, the number of all records if the file has the first values of all
+# records first, then all second values, and so on, else NULL. Users may keep these descriptions in
+# files, so their names stay.
 read_records <- function(file, first, last, columns, ranges = NULL, cofactors = NULL) {
   check_described(file)
   layout <- file$layout
   count <- last - first + 1
   values <- run_job(
-    job_records(path_bytes(file$path), layout, layout$column_major_records, first, count,
+    job_records(path_bytes(file$path), layout, layout$in_places_of, first, count,
                 as.integer(columns), ranges, cofactors, threads_for_check(count * length(columns))),
     FALSE, reading_rows
   )

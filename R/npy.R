@@ -57,7 +57,7 @@ describe_npy <- function(path) {
     stop("it is too short for its ", shown_count(shape[1]), " rows")
   }
   layout <- c(layout, begin = begin, width = shape[2], size = size,
-              if (by_column) list(column_major_records = shape[1]),
+              if (by_column) list(in_places_of = shape[1]),
               changed = as.numeric(file.mtime(path)))
   list(path = normalizePath(path), rows = shape[1], columns = shape[2], layout = layout)
 }
