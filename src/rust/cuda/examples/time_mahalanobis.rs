@@ -1,8 +1,9 @@
 //! Times the clustering of a seeded mixture of ellipses, without R: `cargo run --release -p
 //! gmhclust-cuda --example time_mahalanobis N P KIND cmd|fmd DEVICE THREADS [APRIORI]`, with the
-//! threshold at 1% of N and, if given, APRIORI components as apriori clusters. A FILE in place of N
-//! holds the observations, and P is not used: doubles in the byte order of this machine: the number
-//! of rows, the number of columns, then the rows.
+//! threshold at 1% of N. With APRIORI, that many components are apriori clusters, and the
+//! threshold is 1% of their mean size. A FILE in place of N holds the observations, and P is not
+//! used: doubles in the byte order of this machine: the number of rows, the number of columns, then
+//! the rows. Its apriori clusters are random groups of about equal size.
 
 mod common;
 
@@ -74,17 +75,29 @@ fn read(path: &str) -> Result<Observations> {
     Ok(Observations::new(x)?)
 }
 
+/// A random one of `groups` groups for each of `n` observations.
+fn groups(n: usize, groups: usize) -> Vec<u32> {
+    let mut random = Random(1);
+    (0..n)
+        .map(|_| (random.uniform() * groups as f64) as u32 + 1)
+        .collect()
+}
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
     let apriori = arguments.get(6).map(|_| number(6));
     let (x, labels) = match arguments[0].parse() {
         Ok(n) => mixture(n, number(1), apriori.unwrap_or(20), apriori.is_some()),
-        Err(_) => (read(&arguments[0])?, Vec::new()),
+        Err(_) => {
+            let x = read(&arguments[0])?;
+            let groups = groups(x.nrows(), apriori.unwrap_or(1));
+            (x, groups)
+        }
     };
     let (n, p) = (x.nrows(), x.ncols());
     let options = Options {
-        threshold: 0.01 * n as f64,
+        threshold: 0.01 * n as f64 / apriori.unwrap_or(1) as f64,
         subthreshold: Subthreshold::new(&arguments[2]).expect("a sub-threshold kind"),
         distance: Distance::ALL[usize::from(arguments[3] == "cmd")],
         normalize: false,
