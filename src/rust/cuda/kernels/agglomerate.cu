@@ -12,7 +12,7 @@
 // any number, not in registers), for centroid distances (FULL_DISTANCES false) and for full
 // distances.
 //
-// `reshape` and `find_partner` are longer than a screen: split into parts, they would be compiled
+// `reshape` and `find_partner` are longer than a page: split into parts, they would be compiled
 // to other code than the code whose times were measured.
 
 #include "agglomerate_launch.cuh"
@@ -120,6 +120,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
   uint p = problem.p, n = problem.n;
   ulong first = problem.first;
   begin<MEMBER_DISTANCES>(problem, arrays, p, n, first);
+  if (!MEMBER_DISTANCES) begin_screen(problem);
   uint birth = n, shapes_used = 0, free_shapes = 0, merges = 0;
   uint below_threshold = is_full_size(arrays.threshold, 1) ? 0 : n;
   problem.all_full_size = below_threshold == 0;
@@ -171,6 +172,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
         if (threadIdx.x == 0) arrays.shapes[first + i] = shape;
       }
       __syncthreads();
+      if (!MEMBER_DISTANCES) move_together<P>(problem);
       for (uint i = 0; i < problem.live; i++) find_partner<P, MEMBER_DISTANCES>(problem, i);
       continue;
     }
@@ -180,21 +182,35 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
 }
 
 // Does tasks, one after the other, until none is left; by all threads of the block.
-template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &arrays) {
+template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &all_arrays) {
+  // In shared memory: copies of all threads, in their own memory, would not fit into the cache.
+  __shared__ Arrays arrays;
   __shared__ Shared shared;
   __shared__ Chunks chunks;
-  uint p = arrays.dimensions;
-  if (threadIdx.x == 0) shared.stop = 0;
+  if (threadIdx.x == 0) {
+    arrays = all_arrays;
+    shared.stop = 0;
+  }
   for (;;) {
-    if (threadIdx.x == 0) shared.task = atomicAdd(arrays.next_task, 1);
+    if (threadIdx.x == 0) shared.task = atomicAdd(all_arrays.next_task, 1);
     __syncthreads();
     uint task = shared.task;
     __syncthreads();
     if (task >= arrays.tasks) return;
     const Task &mine = arrays.task[task];
-    Problem problem = {
-        arrays,     shared,        chunks,          p,    mine.observations, mine.observations,
-        mine.first, mine.diagonal, mine.log2_terms, false};
+    Problem problem = {arrays,
+                       shared,
+                       chunks,
+                       arrays.dimensions,
+                       mine.observations,
+                       mine.observations,
+                       mine.first,
+                       mine.diagonal,
+                       mine.log2_terms,
+                       task,
+                       false,
+                       0,
+                       1};
     if (!agglomerate<P, MEMBER_DISTANCES>(problem)) {
       if (threadIdx.x == 0) atomicAdd(arrays.failed_tasks, 1);
       if (shared.stop) return;

@@ -40,6 +40,12 @@ struct Arrays {
   double *moments;       // MOMENTS for each cluster
   double *shape_scalars; // SHAPE_SCALARS by shape
 
+  // The screen, see screen.cuh: only for centroid distances. By place; `singles` has dimension
+  // after dimension in each problem.
+  float *singles; // coordinates
+  float *lows, *errors;
+  float *balls; // around WARP places each
+
   uint *slots, *sizes, *births, *shapes;
   uint *member_starts;                    // start of the cluster's members
   uint *free_shapes;                      // stack of free shapes
@@ -47,6 +53,10 @@ struct Arrays {
   uint *slot_positions;                   // by slot: position of its cluster
   uint *members, *next_members;           // observations: the members of a cluster are consecutive
   uint *member_slots, *next_member_slots; // slots of the clusters that the members are in
+  uint *ages;      // by place of the screen: birth of the cluster, NONE if there is none
+  uint *slots_at;  // by place: slot of the cluster; at the start, as the host has sorted the slots
+  uint *shapes_at; // by place: as `shapes`
+  uint *places;    // by slot: place of its cluster
 
   // By merge.
   double *heights;

@@ -7,6 +7,48 @@
 
 #include "clusters.cuh"
 #include "mahalanobis.cuh"
+#include "shape.cuh"
+
+// Largest norm of a whitened difference, in screen units, whose square does not overflow. As in
+// frame.rs.
+#define LARGEST_WHITENED 1e18
+// Largest coordinate, in screen units. As in frame.rs.
+#define LARGEST_COORDINATE 1048576.0
+
+// A coordinate in screen units, rounded to single precision. Adds the square of an upper bound on
+// its rounding error to `lost`.
+__device__ __forceinline__ float to_single(double exact, double &lost) {
+  float single = (float)exact;
+  // `exact` itself is rounded twice.
+  double rounding = fabs(exact) * 2 * EPSILON + fabs(exact - (double)single);
+  lost = fma(rounding, rounding, lost);
+  return single;
+}
+// ERROR of a cluster whose coordinates' rounding errors have this sum of squares.
+__device__ __forceinline__ float error_of(double lost) {
+  return __double2float_ru(sqrt(lost) * 1.000001 + 1.0 / (1ull << 60));
+}
+
+// Whether a whitening factor with this stretch can be used in single precision.
+__device__ __forceinline__ bool is_usable(uint p, double stretch) {
+  return stretch * LARGEST_COORDINATE * sqrt((double)p) < LARGEST_WHITENED;
+}
+// Writes the scalars that depend on the whitening factor of a cluster: `stretch` is an upper bound
+// on its stretch, and `low` a lower bound.
+__device__ __forceinline__ void write_stretches(uint p, float *scalars, double stretch,
+                                                double low) {
+  double unit = 1.0 / (1 << 24);
+  scalars[LOW] = __double2float_rd(low);
+  scalars[RELATIVE] = __double2float_ru((2 * p + 12) * unit * stretch);
+  scalars[ABSOLUTE] = __double2float_ru(1.000001 * stretch);
+}
+
+// Index of row i of a query's factor, with rows padded to whole groups of 4. In wide trees, a
+// query's factor is packed like those of clusters, which need no more room.
+__host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
+  uint group = i / 4;
+  return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
+}
 
 // Index of element (i, j), j <= i, of a packed factor.
 __device__ __forceinline__ uint element(uint p, uint i, uint j) {
@@ -16,6 +58,11 @@ __device__ __forceinline__ uint element(uint p, uint i, uint j) {
 // The whitening factor with this number.
 __device__ __forceinline__ const float *factor_of(const Clusters &clusters, uint number) {
   return clusters.factors + (size_t)number * packed_length(clusters.dimensions);
+}
+
+// The next greater number in single precision, for a number that is not negative.
+__device__ __forceinline__ float next_above(float value) {
+  return value < single_infinity() ? __uint_as_float(__float_as_uint(value) + 1) : value;
 }
 
 // Margins of the bounds for rounding errors. `unit` is half the distance from 1 to the next greater
@@ -102,6 +149,13 @@ __device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position
   out.distance = distance;
   out.error = error;
   return true;
+}
+
+// Writes the bound to `value`. Returns whether it is below `limit`, or `limit` is infinite.
+__device__ __forceinline__ bool is_below(const Bound &bound, float limit, const Margins &margins,
+                                         float &value) {
+  value = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+  return value < limit || !(limit < single_infinity());
 }
 
 // Prefetches the factor with this number, by a warp.

@@ -20,9 +20,9 @@ enum Subthreshold { MAHAL, MAHAL0, EUCLID, EUCLID_MAHAL };
 enum Moment { MOMENT_VARIANCE, MOMENT_FOURTH, MOMENT_LARGEST, MOMENT_THIRD, MOMENTS };
 
 // Scalars of a shape: the quanta of exact sums of distances to it, an upper bound on the rounding
-// of each term of these sums, and a lower bound on ‖Wy‖/‖y‖. SHAPE_SCALARS is the number of
-// scalars.
-enum ShapeScalar { QUANTUM_HIGH, QUANTUM_LOW, ROUNDING, SMALLEST_STRETCH, SHAPE_SCALARS };
+// of each term of these sums, and a lower and an upper bound on ‖Wy‖/‖y‖. SHAPE_SCALARS is the
+// number of scalars.
+enum ShapeScalar { QUANTUM_HIGH, QUANTUM_LOW, ROUNDING, SMALLEST_STRETCH, STRETCH, SHAPE_SCALARS };
 
 // Mark of a shape that is the identity, added to its number.
 #define IDENTITY 0x80000000u

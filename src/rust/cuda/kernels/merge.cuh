@@ -4,6 +4,7 @@
 
 #include "block.cuh"
 #include "problem.cuh"
+#include "screen.cuh"
 #include "shape.cuh"
 #include "whitening.cuh"
 
@@ -190,6 +191,12 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
   __syncthreads();
   if (MEMBER_DISTANCES) join_members(problem, to, from);
   uint size = size_a + size_b, last = problem.live - 1;
+  // The union takes the place of the larger cluster, so that it stays among its neighbours.
+  uint place = NONE, other_place = NONE;
+  if (!MEMBER_DISTANCES) {
+    place = arrays.places[first + arrays.slots[first + (size_a < size_b ? from : to)]];
+    other_place = arrays.places[first + arrays.slots[first + (size_a < size_b ? to : from)]];
+  }
   if (threadIdx.x == 0) {
     arrays.slot_births[first + arrays.slots[first + to]] = birth;
     arrays.slot_births[first + arrays.slots[first + from]] = NONE;
@@ -208,7 +215,12 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
   uint position = to == last ? from : to;
   shape = reshape_cluster<MEMBER_DISTANCES>(problem, shape, size);
   if (threadIdx.x == 0) arrays.shapes[first + position] = shape;
+  if (!MEMBER_DISTANCES && threadIdx.x < WARP)
+    place_union(problem, position, place, other_place, birth, shape);
   __syncthreads();
-  if (MEMBER_DISTANCES) measure_moments<P>(problem, position, scatter);
+  if (MEMBER_DISTANCES)
+    measure_moments<P>(problem, position, scatter);
+  else if (problem.places > FEW_PLACES && problem.places > PLACES_A_CLUSTER * problem.live)
+    move_together<P>(problem);
   return position;
 }

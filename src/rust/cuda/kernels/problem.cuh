@@ -4,10 +4,11 @@
 
 #include "agglomerate_launch.cuh"
 #include "block.cuh"
+#include "clusters.cuh"
 #include "shape.cuh"
 
 #ifdef __CUDACC_RTC__
-extern __shared__ double memory[];
+extern __shared__ __align__(16) double memory[];
 #endif
 
 // The least keys of a problem's pairs, in shared memory. Positions are divided into as many chunks
@@ -18,7 +19,7 @@ struct Chunks {
   uint changed[THREADS];
 };
 
-// The state of a problem, and its parts of all arrays.
+// The state of a problem, and its parts of all arrays. All threads of the block have the same.
 struct Problem {
   const Arrays &arrays;
   Shared &shared;
@@ -27,7 +28,11 @@ struct Problem {
   ulong first;
   double diagonal;
   uint log2_terms;
+  uint task;          // number of the problem
   bool all_full_size; // whether all live clusters are full-size
+  // The screen: number of places, and size of a screen unit in data units.
+  uint places;
+  double unit;
 
   // Number of positions of a chunk: those of whole warps.
   __device__ __forceinline__ uint chunk_length() const {
@@ -45,9 +50,17 @@ struct Problem {
   __device__ __forceinline__ double *raw() const { return line() + p; }
   // The triangle is not used while factors are made.
   __device__ __forceinline__ double *next() const { return factor(); }
-  __device__ __forceinline__ double *mean() const { return raw() + p; }
+  // The point at the origin of the screen.
+  __device__ __forceinline__ double *center() const { return raw() + p; }
+  __device__ __forceinline__ double *mean() const { return center() + p; }
   __device__ __forceinline__ double *scratch() const { // 2p for each warp
     return mean() + (DIMENSIONS ? DIMENSIONS : p);
+  }
+  // The cluster whose partner is searched for, in single precision: scalars, coordinates, and the
+  // factor from `query_length` on. Aligned for reads of 16 bytes.
+  __device__ __forceinline__ float *query() const {
+    uint before = banded_length(p) + 3 * p + (DIMENSIONS ? DIMENSIONS : p) + 2 * WARPS * p;
+    return (float *)(memory + (before + 1) / 2 * 2);
   }
 
   __device__ double *shape_scatter(uint shape) const {
@@ -63,6 +76,13 @@ struct Problem {
   __device__ double mean_at(uint k, uint position) const {
     return means()[(size_t)k * n + position];
   }
+  __device__ float *singles() const { return arrays.singles + first * p; }
+  // The problem's part of the balls: those of the problems before need at most one ball each that
+  // is not full.
+  __device__ float *ball_rows() const {
+    return arrays.balls + (first / WARP + task) * (p + BALL_SCALARS);
+  }
+  __device__ uint most_balls() const { return (n + WARP - 1) / WARP; }
   // As many coordinates may be read as points in registers have.
   __device__ const double *observation(uint i) const { return arrays.x + (first + i) * p; }
 
@@ -72,6 +92,11 @@ struct Problem {
     return shape & IDENTITY ? NONE : shape;
   }
 };
+
+// Number of words of a query before its factor.
+template <int P> __device__ __forceinline__ constexpr uint query_length() {
+  return (COORDINATES + (P ? P : MOST_DIMENSIONS) + 3) / 4 * 4;
+}
 
 // Copies the mean of the cluster at a position to shared memory, and fills it up with zeros; by all
 // threads of the block.

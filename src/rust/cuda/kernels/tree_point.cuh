@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bounds.cuh"
+#include "point.cuh"
 #include "tree_union.cuh"
 
 #if IS_WIDE
@@ -130,65 +131,13 @@ struct Norms {
   }
 };
 #else
-// The coordinates of a cluster or of a ball's centre, in a thread's registers, padded with zeros.
-// The means that are compared with them must also be padded with zeros.
-struct Point {
-  float x[DIMENSIONS];
-  // The coordinates are `stride` apart. No read waits for another read.
-  __device__ Point(uint p, const float *first, size_t stride) {
-#pragma unroll
-    for (int k = 0; k < DIMENSIONS; k++) x[k] = k < p ? first[k * stride] : 0;
-  }
-  __device__ Point(const Clusters &clusters, uint position)
-      : Point(clusters.dimensions, row_at(clusters, position), ROW_STRIDE) {}
-  __device__ __forceinline__ float square(uint, const float *mean) const {
-    float sum = 0;
-#pragma unroll
-    for (int k = 0; k < DIMENSIONS; k++) {
-      float d = mean[k] - x[k];
-      sum = fmaf(d, d, sum);
-    }
-    return sum;
-  }
-  // ||W d||² for the difference d between `mean` and the point, and a factor W with padded rows,
-  // see `padded_row`; or a part of the sum that already exceeds `enough`.
-  __device__ __forceinline__ float whitened(uint p, const float *mean, const float *factor,
-                                            float enough) const {
-    float d[DIMENSIONS], sum = 0;
-#pragma unroll
-    for (int k = 0; k < DIMENSIONS; k++) d[k] = mean[k] - x[k];
-    const float4 *rows = (const float4 *)factor;
-    // Sums 4 rows of the same padded length at a time: their additions do not wait for each other.
-    for (uint i = 0; i < p; i += 4) {
-      uint length = i / 4 + 1;
-      float values[4] = {};
-#pragma unroll
-      for (int group = 0; group < DIMENSIONS / 4; group++) {
-        if (group >= length) break;
-#pragma unroll
-        for (int r = 0; r < 4; r++) {
-          // If fewer rows are left, the last row is read again. The copies do not count.
-          float4 w = rows[min((uint)r, p - 1 - i) * length + group];
-          values[r] = fmaf(w.x, d[4 * group], values[r]);
-          values[r] = fmaf(w.y, d[4 * group + 1], values[r]);
-          values[r] = fmaf(w.z, d[4 * group + 2], values[r]);
-          values[r] = fmaf(w.w, d[4 * group + 3], values[r]);
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < 4; r++)
-        if (i + r < p) sum = fmaf(values[r], values[r], sum);
-      rows += 4 * length;
-      if (sum > enough) break;
-    }
-    return sum;
-  }
-};
+// The coordinates of a cluster or of a ball's centre.
+using TreePoint = Point<DIMENSIONS>;
 
 // Writes the bound of the cluster at `position`, whose coordinates are `point`, to `out`; by a
 // thread. `factors` has the query's factor. Returns false if the bound cannot be below `limit`, and
 // always for a cluster that is gone.
-__device__ bool loose_bound(const Clusters &clusters, const Point &point, uint position,
+__device__ bool loose_bound(const Clusters &clusters, const TreePoint &point, uint position,
                             const float *query, const float *factors, float limit,
                             const Margins &margins, Bound &out) {
   uint p = clusters.dimensions;
@@ -209,7 +158,7 @@ __device__ bool loose_bound(const Clusters &clusters, const Point &point, uint p
 __device__ __forceinline__ bool ball_can_compete(uint p, const float *ball, size_t stride,
                                                  const float *query, float limit,
                                                  const Margins &margins) {
-  float square = Point(p, ball, stride).square(p, query + COORDINATES);
+  float square = TreePoint(p, ball, stride).square(p, query + COORDINATES);
   float error = ball[(p + RADIUS) * stride] + query[ERROR];
   return ball_competes(square, error, query[LOW] + ball[(p + BALL_LOW) * stride], limit, margins);
 }

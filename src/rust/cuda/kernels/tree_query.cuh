@@ -96,11 +96,6 @@ __device__ __forceinline__ float ranked(SearchState &search, float value, uint r
   return search.chosen_value;
 }
 
-// The next greater number in single precision, for a number that is not negative.
-__device__ __forceinline__ float next_above(float value) {
-  return value < single_infinity() ? __uint_as_float(__float_as_uint(value) + 1) : value;
-}
-
 __device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
   for (uint i = 0; i < job.skipped; i++)
     if (job.skip[i] == slot) return true;

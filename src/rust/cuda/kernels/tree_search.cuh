@@ -258,13 +258,6 @@ struct InBalls {
   }
 };
 
-// Writes the bound to `value`. Returns whether it is below `limit`, or `limit` is infinite.
-__device__ __forceinline__ bool is_below(const Bound &bound, float limit, const Margins &margins,
-                                         float &value) {
-  value = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
-  return value < limit || !(limit < single_infinity());
-}
-
 #if IS_WIDE
 // Maximum number of clusters that a round of `look_into` lists. Listed clusters are compared once
 // the list may lack room for another round.
@@ -382,7 +375,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
       if (!(found.left >> b & 1)) continue;
       uint position = found.positions[b];
       auto whitened = [&](uint which, float enough) {
-        return Point(clusters, position).whitened(p, mean, factor + which, enough);
+        return TreePoint(clusters, position).whitened(p, mean, factor + which, enough);
       };
       Bound bound;
       float value = 0;

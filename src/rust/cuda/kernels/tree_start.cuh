@@ -112,7 +112,7 @@ struct SquaresToPoints {
     return square;
   }
 #else
-  Point cluster;
+  TreePoint cluster;
   __device__ SquaresToPoints(uint p, const PointSearch &, const float *first, size_t stride)
       : cluster(p, first, stride) {}
   __device__ __forceinline__ float to(uint p, const PointSearch &search, uint point) const {
@@ -306,7 +306,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
   Margins margins(tree.dimensions);
   if (threadIdx.x < position) {
     uint before = position - 1 - threadIdx.x;
-    Point point(clusters, before);
+    TreePoint point(clusters, before);
     Bound bound;
     const float *factor = query + QUERY_LENGTH;
     if (tree.orders_at[before] < search.order &&

@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "bounds.cuh"
 #include "tree_node.cuh"
 
 // Working memory of a block, in shared memory. In wide trees, the factor is in device memory.
@@ -39,19 +40,6 @@ __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
 
 // Relative slack of moments in single precision, as in frame.rs.
 #define MOMENT_SLACK 1e-6
-// Largest norm of a whitened difference, in screen units, whose square does not overflow. As in
-// frame.rs.
-#define LARGEST_WHITENED 1e18
-// Largest coordinate, in screen units. As in frame.rs.
-#define LARGEST_COORDINATE 1048576.0
-
-// Index of row i of a query's factor, with rows padded to whole groups of 4. In wide trees, a
-// query's factor is packed like those of clusters, which need no more room.
-__host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
-  uint group = i / 4;
-  return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
-}
-
 __device__ __forceinline__ float *speculative_row(const Tree &tree, uint node) {
   return tree.rows + (size_t)(node - tree.clusters) * (tree.dimensions + SCALARS);
 }
@@ -113,24 +101,13 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
   double scale = 1 / tree.unit, lost = 0, square = 0;
   FOR_EACH(k, QUERY_LENGTH - COORDINATES) {
     double exact = k < p ? (mean[k] - tree.center[k]) * scale : 0;
-    float single = (float)exact;
-    query[COORDINATES + k] = single;
-    double rounding = fabs(exact) * 2 * EPSILON + fabs(exact - (double)single);
-    lost = fma(rounding, rounding, lost);
+    query[COORDINATES + k] = to_single(exact, lost);
   }
   if (!found.identity) FOR_EACH(e, length) square = fma(room.factor()[e], room.factor()[e], square);
   double2 sums = block_sum(room.shared, lost, square);
-  lost = sqrt(sums.x);
-  double stretch = found.identity ? 1 : sqrt(sums.y) * (1 + SLACK), low = 1;
-  bool usable = stretch * LARGEST_COORDINATE * sqrt((double)p) < LARGEST_WHITENED;
-  if (!found.identity) {
-    double rounding = 8.0 * p * EPSILON * stretch;
-    low = found.scale / sqrt(found.largest_eigenvalue) * (1 - 1e-6) -
-          rounding * (1 + stretch * sqrt(found.trace) / found.scale);
-    // The negation makes NaN 0, too.
-    if (!(low > 0) || !usable) low = 0;
-  }
-  bool shaped = !found.identity && usable;
+  double stretch = found.identity ? 1 : sqrt(sums.y) * (1 + SLACK);
+  double low = found.identity ? 1 : least_stretch(p, found, stretch);
+  bool shaped = !found.identity && is_usable(p, stretch);
   if (shaped) {
     float *factor = (float *)factor_of(clusters, shape), *out = query + QUERY_LENGTH;
     uint columns = (p + 3) / 4 * 4;
@@ -146,11 +123,8 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
   }
   if (threadIdx.x == 0) {
     float *scalars = query;
-    double unit = 1.0 / (1 << 24);
-    scalars[ERROR] = __double2float_ru(lost * 1.000001 + 1.0 / (1ull << 60));
-    scalars[LOW] = __double2float_rd(low);
-    scalars[RELATIVE] = __double2float_ru((2 * p + 12) * unit * stretch);
-    scalars[ABSOLUTE] = __double2float_ru(1.000001 * stretch);
+    scalars[ERROR] = error_of(sums.x);
+    write_stretches(p, scalars, stretch, low);
     scalars[VARIANCE] = scalars[FOURTH] = scalars[LARGEST] = scalars[THIRD] = 0;
     scalars[SHAPE] = __uint_as_float(shaped ? 0 : NONE);
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "block.cuh"
+#include "bounds.cuh"
 #include "distance.cuh"
 #include "shape.cuh"
 #include "tiles.cuh"
@@ -189,6 +190,16 @@ struct Whitening {
   double largest_eigenvalue, trace; // of the effective covariance; the eigenvalue is an upper bound
 };
 
+// A lower bound on the stretch ‖Wy‖/‖y‖ of a whitening factor that is not the identity; 0 if there
+// is none. `stretch` is an upper bound.
+__device__ __forceinline__ double least_stretch(uint p, const Whitening &found, double stretch) {
+  double rounding = 8.0 * p * EPSILON * stretch;
+  double low = found.scale / sqrt(found.largest_eigenvalue) * (1 - 1e-6) -
+               rounding * (1 + stretch * sqrt(found.trace) / found.scale);
+  // The negation makes NaN 0, too.
+  return !(low > 0) || !is_usable(p, stretch) ? 0 : low;
+}
+
 // Computes the packed whitening factor of a cluster with this scatter and number of members, by all
 // threads of the block. Writes it to `problem.factor()`, unless it is the identity.
 template <class Problem>
@@ -270,6 +281,13 @@ __device__ __forceinline__ uint reshape(Problem &problem, uint shape, uint membe
   Whitening found = whiten(problem, rule, problem.shape_scatter(shape), members);
   if (!found.identity) store_in_bands(problem, problem.shape_factor(shape));
   __syncthreads();
+  double stretch = 1;
+  if (!found.identity) {
+    double square = 0;
+    FOR_EACH(e, packed_length(problem.p))
+    square = fma(problem.factor()[e], problem.factor()[e], square);
+    stretch = sqrt(block_sum(problem.shared, square, 0).x) * (1 + SLACK);
+  }
   if (threadIdx.x == 0) {
     if (MEMBER_DISTANCES) {
       Quanta quanta;
@@ -279,10 +297,8 @@ __device__ __forceinline__ uint reshape(Problem &problem, uint shape, uint membe
       scalars[QUANTUM_LOW] = quanta.low;
       scalars[ROUNDING] = rounding_of(quanta);
     }
-    scalars[SMALLEST_STRETCH] = found.identity ? 1
-                                : found.largest_eigenvalue > 0
-                                    ? found.scale / sqrt(found.largest_eigenvalue) * (1 - SLACK)
-                                    : 0;
+    scalars[SMALLEST_STRETCH] = found.identity ? 1 : least_stretch(problem.p, found, stretch);
+    scalars[STRETCH] = stretch;
   }
   __syncthreads();
   return found.identity ? shape | IDENTITY : shape;

@@ -116,7 +116,10 @@ EXPORT bool host_reshape(const Arrays &arrays, const Task &task, bool all_full_s
                        task.first,
                        task.diagonal,
                        task.log2_terms,
-                       all_full_size};
+                       0,
+                       all_full_size,
+                       0,
+                       1};
     uint shape = reshape<true>(problem, 0, members);
     if (threadIdx.x == 0) is_identity = shape & IDENTITY;
   });

@@ -106,7 +106,7 @@ impl<'a> BlockProblems<'a> {
 /// Number of problems from the first one on that fit in the device's memory at the same time.
 fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>]) -> Result<usize> {
     let free = device.free_memory()?;
-    let bytes = bytes_per_observation(problems[0].x.ncols());
+    let bytes = bytes_per_observation(problems[0].x.ncols(), problems[0].options.distance);
     let capacity = (free as f64 * MEMORY_SHARE) as usize / bytes;
     let mut observations = 0;
     let fitting = problems.iter().take_while(|problem| {

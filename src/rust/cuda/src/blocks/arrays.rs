@@ -1,6 +1,7 @@
 //! The arguments and the arrays of the kernel of agglomerate.cu.
 
 use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::Distance;
 
 use crate::arguments::{arguments, named_values};
 
@@ -11,7 +12,13 @@ pub const THREADS: u32 = 128;
 /// Moments of a cluster: see enum Moment.
 const MOMENTS: usize = 4;
 /// Scalars of a shape: see enum ShapeScalar.
-pub const SHAPE_SCALARS: usize = 4;
+pub const SHAPE_SCALARS: usize = 5;
+/// Number of places of a ball of a screen.
+const BALL: usize = 32;
+/// Scalars of a ball: see enum Ball in clusters.cuh.
+const BALL_SCALARS: usize = 2;
+/// Scalars of a query: see enum Scalar in clusters.cuh.
+const CLUSTER_SCALARS: usize = 9;
 /// Columns of a band of a whitening factor: see [`place_in_bands`].
 pub const BAND: usize = 4;
 /// Largest number of dimensions of a problem.
@@ -49,6 +56,8 @@ arguments! {
         pub x: u64,
         pub partners: u64,
         pub doubles: Doubles<u64>,
+        pub singles: Singles<u64>,
+        pub balls: u64,
         pub words: Words<u64>,
         pub heights: u64,
         pub lower: u64,
@@ -75,6 +84,15 @@ named_values! {
 }
 
 named_values! {
+    /// The arrays of singles in struct Arrays, apart from the balls.
+    pub struct Singles {
+        singles,
+        lows,
+        errors,
+    }
+}
+
+named_values! {
     /// The arrays of words in struct Arrays.
     pub struct Words {
         slots,
@@ -89,24 +107,44 @@ named_values! {
         next_members,
         member_slots,
         next_member_slots,
+        ages,
+        slots_at,
+        shapes_at,
+        places,
     }
 }
 
 /// The lengths of the arrays of words, per observation.
-pub const WORDS: Words<usize> = Words {
-    slots: 1,
-    sizes: 1,
-    births: 1,
-    shapes: 1,
-    member_starts: 1,
-    free_shapes: 1,
-    slot_births: 1,
-    slot_positions: 1,
-    members: 1,
-    next_members: 1,
-    member_slots: 1,
-    next_member_slots: 1,
-};
+pub fn words(distance: Distance) -> Words<usize> {
+    let (of_members, of_screen) = kinds_of_arrays(distance);
+    Words {
+        slots: 1,
+        sizes: 1,
+        births: 1,
+        shapes: 1,
+        member_starts: of_members,
+        free_shapes: 1,
+        slot_births: 1,
+        slot_positions: 1,
+        members: of_members,
+        next_members: of_members,
+        member_slots: of_members,
+        next_member_slots: of_members,
+        ages: of_screen,
+        slots_at: of_screen,
+        shapes_at: of_screen,
+        places: of_screen,
+    }
+}
+
+/// How many of the arrays of members, and of those of the screen, a kernel uses: 1 and 0 with full
+/// distances, 0 and 1 with centroid distances.
+fn kinds_of_arrays(distance: Distance) -> (usize, usize) {
+    match distance {
+        Distance::FullMahalanobis => (1, 0),
+        Distance::Centroid => (0, 1),
+    }
+}
 
 /// Number of partners of a cluster: the nearest older clusters.
 pub const PARTNERS: usize = 2;
@@ -116,17 +154,35 @@ const SLOTS_OF_MERGE: usize = 2;
 
 /// The lengths of the arrays of doubles, per observation. There are at most half as many shapes as
 /// observations.
-pub fn doubles(p: usize) -> Doubles<usize> {
+pub fn doubles(p: usize, distance: Distance) -> Doubles<usize> {
     let by_shape = |length: usize| length.div_ceil(2);
+    let (of_members, _) = kinds_of_arrays(distance);
     Doubles {
         means: p,
         scatters: by_shape(packed_len(p)),
         factors: by_shape(banded_len(p)),
-        bounds: 1,
-        member_sums: 2,
-        moments: MOMENTS,
+        bounds: of_members,
+        member_sums: 2 * of_members,
+        moments: MOMENTS * of_members,
         shape_scalars: by_shape(SHAPE_SCALARS),
     }
+}
+
+/// The lengths of the arrays of singles, per observation.
+pub fn singles(p: usize, distance: Distance) -> Singles<usize> {
+    let (_, of_screen) = kinds_of_arrays(distance);
+    Singles {
+        singles: p * of_screen,
+        lows: of_screen,
+        errors: of_screen,
+    }
+}
+
+/// The length of the array of balls. The last ball of each task may have room for more
+/// observations than it has.
+pub fn balls(p: usize, observations: usize, tasks: usize, distance: Distance) -> usize {
+    let (_, of_screen) = kinds_of_arrays(distance);
+    (p + BALL_SCALARS) * (observations / BALL + tasks) * of_screen
 }
 
 /// Number of doubles of a whitening factor stored in bands.
@@ -153,18 +209,32 @@ pub fn place_in_bands(p: usize, i: usize, j: usize) -> usize {
     start + j % BAND * BAND * (bands - band) + i - BAND * band
 }
 
-/// Bytes of device memory per observation.
-pub fn bytes_per_observation(p: usize) -> usize {
-    let doubles = doubles(p).values().sum::<usize>() + p + 1;
-    let words = WORDS.values().sum::<usize>() + SLOTS_OF_MERGE;
-    8 * doubles + 4 * words + PARTNERS * size_of::<Partner>()
+/// Bytes of device memory per observation, apart from the balls that are not full.
+pub fn bytes_per_observation(p: usize, distance: Distance) -> usize {
+    let doubles = doubles(p, distance).values().sum::<usize>() + p + 1;
+    let singles = singles(p, distance).values().sum::<usize>();
+    let balls = balls(p, BALL, 0, distance).div_ceil(BALL);
+    let words = words(distance).values().sum::<usize>() + SLOTS_OF_MERGE;
+    8 * doubles + 4 * (singles + balls + words) + PARTNERS * size_of::<Partner>()
 }
 
 /// Bytes of shared memory of a block in `p` dimensions, for a kernel that keeps `registers`
 /// dimensions in registers.
 pub fn shared_bytes(p: usize, registers: usize) -> usize {
     let mean = p.max(registers);
-    8 * (banded_len(p) + 2 * p + mean + 2 * p * (THREADS / 32) as usize)
+    let doubles = banded_len(p) + 3 * p + mean + 2 * p * (THREADS / 32) as usize;
+    let coordinates = match registers {
+        0 => MOST_DIMENSIONS,
+        _ => registers,
+    };
+    let query = (CLUSTER_SCALARS + coordinates).next_multiple_of(4) + padded_len(p);
+    8 * doubles.next_multiple_of(2) + 4 * query
+}
+
+/// Number of words of a query's factor, whose rows are padded to multiples of 4 elements: see
+/// `padded_row` in bounds.cuh.
+fn padded_len(p: usize) -> usize {
+    (0..p).map(|row| (row + 1).next_multiple_of(4)).sum()
 }
 
 #[cfg(test)]
@@ -185,6 +255,7 @@ mod tests {
         ]);
         let arrays = Arrays::layout()
             .with_fields_of("doubles", &Doubles::<u64>::fields())
+            .with_fields_of("singles", &Singles::<u64>::fields())
             .with_fields_of("words", &Words::<u64>::fields());
         check(
             "agglomerate_launch.cuh",

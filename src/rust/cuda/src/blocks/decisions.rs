@@ -8,10 +8,10 @@ use libloading::{Library, Symbol};
 use pulp::Scalar;
 
 use super::arrays::{
-    banded_len, doubles, place_in_bands, Arrays, Partner, Task, MOST_IN_REGISTERS, PARTNERS,
-    SHAPE_SCALARS, WORDS,
+    balls, banded_len, doubles, place_in_bands, singles, words, Arrays, Partner, Task,
+    MOST_IN_REGISTERS, PARTNERS, SHAPE_SCALARS,
 };
-use super::tasks::{copy_observations, tasks};
+use super::tasks::{copy_observations, sorted_slots, tasks};
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
 use gmhclust_core::mahalanobis::geometric_mean::geometric_mean;
@@ -109,8 +109,10 @@ fn no_arrays(options: &Options, p: usize) -> Arrays {
         task: 0,
         x: 0,
         partners: 0,
-        doubles: doubles(p).map(|_| 0),
-        words: WORDS.map(|_| 0),
+        doubles: doubles(p, options.distance).map(|_| 0),
+        singles: singles(p, options.distance).map(|_| 0),
+        balls: 0,
+        words: words(options.distance).map(|_| 0),
         heights: 0,
         lower: 0,
         higher: 0,
@@ -462,11 +464,19 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
 
         let stretch = distance::stretch(expected.as_deref().unwrap_or(&[]));
         let quanta = distance::quanta(stretch, task.diagonal, task.log2_terms);
-        let [high, low, rounding, smallest] = scalars;
+        let [high, low, rounding, smallest, stretch_above] = scalars;
         assert!(same(high, quanta.high) && same(low, quanta.low), "{case}");
         assert!(same(rounding, quanta.rounding()), "{case}");
-        // The lower bound on stretches is 1 for the identity.
+        // Both bounds on stretches are 1 for the identity.
         assert!(expected.is_some() || smallest == 1.0, "{smallest}: {case}");
+        assert!(
+            expected.is_some() || stretch_above == 1.0,
+            "{stretch_above}: {case}"
+        );
+        assert!(
+            stretch_above >= stretch,
+            "{stretch_above}, {stretch}: {case}"
+        );
     }
     assert!(factors > 150, "only {factors} cases have a factor");
 }
@@ -484,8 +494,16 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     copy_observations(problems, &tasks, 0, first);
     copy_observations(problems, &tasks, observations / 3, others);
     // A block must write before it reads: the initial values are NaN.
-    let all_doubles = doubles(p).map(|length| vec![Cell::new(f64::NAN); length * observations]);
-    let all_words = WORDS.map(|length| vec![Cell::new(u32::MAX - 1); length * observations]);
+    let distance = options.distance;
+    let of_each = |length: &usize| length * observations;
+    let all_doubles = doubles(p, distance).map(|length| vec![Cell::new(f64::NAN); of_each(length)]);
+    let all_singles = singles(p, distance).map(|length| vec![Cell::new(f32::NAN); of_each(length)]);
+    let all_balls = vec![Cell::new(f32::NAN); balls(p, observations, tasks.len(), distance)];
+    let mut all_words =
+        words(distance).map(|length| vec![Cell::new(u32::MAX - 1); of_each(length)]);
+    if distance == Distance::Centroid {
+        all_words.slots_at = sorted_slots(problems).into_iter().map(Cell::new).collect();
+    }
     let mut heights = vec![f64::NAN; observations];
     let (mut lower, mut higher) = (vec![0u32; observations], vec![0u32; observations]);
     let mut counters = [0u32; 3];
@@ -502,6 +520,8 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     let partners = vec![Cell::new(partner); PARTNERS * observations];
     arrays.partners = partners.as_ptr() as u64;
     arrays.doubles = all_doubles.map(|array| array.as_ptr() as u64);
+    arrays.singles = all_singles.map(|array| array.as_ptr() as u64);
+    arrays.balls = all_balls.as_ptr() as u64;
     arrays.words = all_words.map(|array| array.as_ptr() as u64);
     arrays.heights = heights.as_mut_ptr() as u64;
     arrays.lower = lower.as_mut_ptr() as u64;
@@ -593,6 +613,42 @@ fn a_block_merges_many_observations_like_the_cpu() {
             assert_eq!(found, expected.unwrap(), "{data:?}, {options:?}");
         }
     }
+}
+
+#[test]
+fn a_block_keeps_coordinates_that_do_not_fit_into_registers() {
+    // Enough observations that clusters move to lower places of the screen.
+    let (n, p) = (200, 40);
+    let mut random = random(10);
+    let options = options(20.0, Subthreshold::Mahal, Distance::Centroid, false);
+    let x = draw(&mut random, Data::Mixture, n, p);
+    let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+    let found = host_merges(&[&problem], 0, false);
+    let expected = Cpu::new(1)
+        .unwrap()
+        .agglomerate(&[problem], &Monitor::default());
+    assert_eq!(found, expected.unwrap());
+}
+
+#[test]
+fn a_block_merges_a_group_that_single_precision_cannot_resolve() {
+    // More observations than a search lists at a time, far from the center of the screen and so
+    // near each other that all bounds between them are 0.
+    let (near, far, p) = (500, 550, 2);
+    let mut random = random(11);
+    let n = near + far;
+    let values = (0..n * p).map(|i| match i < near * p {
+        true => 1e9 + 1e-3 * random.normal(),
+        false => random.normal(),
+    });
+    let x = observations(values.collect(), n, p);
+    let options = options(10.0, Subthreshold::EuclidMahal, Distance::Centroid, false);
+    let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+    let found = host_merges(&[&problem], 16, false);
+    let expected = Cpu::new(1)
+        .unwrap()
+        .agglomerate(&[problem], &Monitor::default());
+    assert_eq!(found, expected.unwrap());
 }
 
 #[test]

@@ -14,10 +14,10 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 
 use super::arrays::{
-    doubles, shared_bytes, Arrays, Doubles, Partner, Task, Words, MOST_IN_REGISTERS, PARTNERS,
-    THREADS, WORDS,
+    balls, doubles, shared_bytes, singles, words, Arrays, Doubles, Partner, Singles, Task, Words,
+    MOST_IN_REGISTERS, PARTNERS, THREADS,
 };
-use super::tasks::{copy_observations, tasks};
+use super::tasks::{copy_observations, sorted_slots, tasks};
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
@@ -57,6 +57,8 @@ struct Memory {
     tasks: CudaSlice<Task>,
     x: CudaSlice<f64>,
     doubles: Doubles<CudaSlice<f64>>,
+    singles: Singles<CudaSlice<f32>>,
+    balls: CudaSlice<f32>,
     words: Words<CudaSlice<u32>>,
     partners: CudaSlice<Partner>,
     heights: CudaSlice<f64>,
@@ -77,13 +79,17 @@ impl Memory {
         tasks: usize,
         observations: usize,
         p: usize,
+        distance: Distance,
     ) -> DriverResult<Self> {
         // SAFETY: the kernel writes each array before it reads it; `x` and the tasks are
         // copied over before the launch.
         unsafe {
-            let doubles =
-                doubles(p).try_map(|length| stream.alloc::<f64>(length * observations))?;
-            let words = WORDS.try_map(|length| stream.alloc::<u32>(length * observations))?;
+            // An array that the kernel does not use has one element.
+            let length = |per_observation: &usize| (per_observation * observations).max(1);
+            let doubles = doubles(p, distance).try_map(|each| stream.alloc::<f64>(length(each)))?;
+            let singles = singles(p, distance).try_map(|each| stream.alloc::<f32>(length(each)))?;
+            let balls = stream.alloc(balls(p, observations, tasks, distance).max(1))?;
+            let words = words(distance).try_map(|each| stream.alloc::<u32>(length(each)))?;
             let tasks = stream.alloc(tasks)?;
             let x = stream.alloc(observations * p + MOST_IN_REGISTERS)?;
             let partners = stream.alloc(PARTNERS * observations)?;
@@ -96,6 +102,8 @@ impl Memory {
                 tasks,
                 x,
                 doubles,
+                singles,
+                balls,
                 words,
                 partners,
                 heights,
@@ -122,6 +130,8 @@ impl Memory {
             x: self.x.device_ptr(stream).0,
             partners: self.partners.device_ptr(stream).0,
             doubles: self.doubles.map(|array| array.device_ptr(stream).0),
+            singles: self.singles.map(|array| array.device_ptr(stream).0),
+            balls: self.balls.device_ptr(stream).0,
             words: self.words.map(|array| array.device_ptr(stream).0),
             heights: self.heights.device_ptr(stream).0,
             lower: self.lower.device_ptr(stream).0,
@@ -160,11 +170,19 @@ impl<'a> Launch<'a> {
     ) -> Result<Self> {
         let observations: usize = problems.iter().map(|p| p.clusters()).sum();
         let p = problems[0].x.ncols();
-        let module = module(in_registers(p), problems[0].options.distance);
+        let distance = problems[0].options.distance;
+        let module = module(in_registers(p), distance);
         let tasks = cpu.install(|| tasks(&problems));
         let allocate = || {
             let stream = device.context.new_stream()?;
-            let memory = Memory::new(&device.context, &stream, problems.len(), observations, p)?;
+            let memory = Memory::new(
+                &device.context,
+                &stream,
+                problems.len(),
+                observations,
+                p,
+                distance,
+            )?;
             // Copies on other streams must not begin before the allocations of this stream.
             stream.synchronize()?;
             Ok((stream, memory))
@@ -180,6 +198,10 @@ impl<'a> Launch<'a> {
             memory,
         };
         launch.send(observations, cpu, monitor)?;
+        if distance == Distance::Centroid {
+            let sent = launch.send_slots(cpu);
+            sent.map_err(|error| launch.error(&error))?;
+        }
         let kernel = launch.device.kernel(module, "agglomerate")?;
         let started = launch.start(&kernel, observations);
         started.map_err(|error| launch.error(&error))?;
@@ -211,6 +233,14 @@ impl<'a> Launch<'a> {
         let places = 0..observations * p;
         sender.send_made(&mut self.memory.x, places, p, copy, cpu, monitor)?;
         sender.finish()
+    }
+
+    /// Sends the order in which the clusters are in the screens at the start.
+    fn send_slots(&mut self, cpu: &Cpu) -> DriverResult<()> {
+        let slots = cpu.install(|| sorted_slots(&self.problems));
+        let slots_at = &mut self.memory.words.slots_at;
+        self.stream.memcpy_htod(&slots, slots_at)?;
+        self.stream.synchronize()
     }
 
     fn start(&mut self, kernel: &CudaFunction, observations: usize) -> DriverResult<()> {

@@ -29,6 +29,55 @@ pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
         .collect()
 }
 
+/// Number of slots that are near each other in any order: those of a ball.
+const TOGETHER: usize = 32;
+/// Number of observations from which the column to halve along is chosen. Only the time depends on
+/// it.
+const SAMPLE: usize = 64;
+
+/// The slots of each problem, sorted so that slots of observations that are near each other follow
+/// each other: the slots of one problem after those of the other.
+pub fn sorted_slots(problems: &[&Problem<'_>]) -> Vec<u32> {
+    let sorted = |problem: &&Problem<'_>| {
+        // A copy, because the rows of the members are far from each other in memory.
+        let members = problem.members.iter();
+        let rows: Vec<f64> = members
+            .flat_map(|&member| problem.x.row_slice(member as usize))
+            .copied()
+            .collect();
+        let mut slots: Vec<u32> = (0..problem.clusters() as u32).collect();
+        sort_spatially(&rows, problem.x.ncols(), &mut slots);
+        slots
+    };
+    let of_problems: Vec<Vec<u32>> = problems.par_iter().map(sorted).collect();
+    of_problems.concat()
+}
+
+/// Halves the slots recursively along the column that varies most. `rows` has the observation of
+/// each slot, in `p` columns.
+fn sort_spatially(rows: &[f64], p: usize, slots: &mut [u32]) {
+    if slots.len() <= TOGETHER {
+        return;
+    }
+    let sample = || slots.iter().step_by(slots.len().div_ceil(SAMPLE));
+    let variance = |column: usize| {
+        let values = || sample().map(|&slot| rows[slot as usize * p + column]);
+        let mean = values().sum::<f64>() / values().count() as f64;
+        values().map(|value| (value - mean).powi(2)).sum::<f64>()
+    };
+    let variances: Vec<f64> = (0..p).map(variance).collect();
+    let column = (0..p).max_by(|&a, &b| variances[a].total_cmp(&variances[b]));
+    let column = column.expect("there is a column");
+    let middle = (slots.len() / 2).next_multiple_of(TOGETHER);
+    let value = |slot: u32| rows[slot as usize * p + column];
+    slots.select_nth_unstable_by(middle - 1, |&a, &b| {
+        value(a).total_cmp(&value(b)).then(a.cmp(&b))
+    });
+    let (left, right) = slots.split_at_mut(middle);
+    sort_spatially(rows, p, left);
+    sort_spatially(rows, p, right);
+}
+
 /// Fills `rows` with observations, from observation `first` of all problems on.
 pub fn copy_observations(
     problems: &[&Problem<'_>],
