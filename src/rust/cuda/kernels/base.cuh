@@ -60,6 +60,15 @@ __device__ __forceinline__ ulong load_acquire(const ulong *from) {
 #endif
 }
 
+// Reads a word to which other threads of the block may add meanwhile.
+__device__ __forceinline__ uint load_while_added(uint *from) {
+#ifdef RACES
+  return atomicAdd(from, 0);
+#else
+  return *(volatile uint *)from;
+#endif
+}
+
 // Adds to a word, with acquire as `load_acquire`. Returns the word before the addition.
 __device__ __forceinline__ uint add_acquire(uint *to, uint value) {
 #ifdef __CUDACC_RTC__

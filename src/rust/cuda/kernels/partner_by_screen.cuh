@@ -132,7 +132,7 @@ __device__ __forceinline__ void consider_by_screen(const Problem &problem, Partn
       limit = limit_of(problem, search);
       for (; next < near_balls; next += WARPS) {
         // All lanes get the same count, though other warps add to it.
-        uint count = __shfl_sync(WHOLE_WARP, *(volatile uint *)&found.count, 0);
+        uint count = __shfl_sync(WHOLE_WARP, load_while_added(&found.count), 0);
         if (count + THREADS > FOUND_ROOM) break;
         mine = bound_at<P>(problem, search.birth, found.balls[next] * WARP + lane, limit);
         add_found(found, mine.bound < single_infinity(), mine);

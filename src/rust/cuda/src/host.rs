@@ -45,13 +45,61 @@ fn flags_of(definitions: &[&str]) -> Vec<String> {
 
 /// Compiles C++ sources, each with its own options, to a library.
 fn compile_parts(parts: &[(String, Vec<String>)]) -> Library {
+    in_folder(|folder| {
+        let library_file = folder.join("library.so");
+        let objects = objects(folder, parts);
+        run_compiler(|command| {
+            command
+                .args(["-shared", "-pthread", "-Wl,-Bsymbolic", "-o"])
+                .arg(&library_file)
+                .args(&objects);
+        });
+        // SAFETY: loading runs only the initialisation of the library's own variables. A loaded
+        // library does not need its file any more.
+        unsafe { Library::new(&library_file) }.expect("a library that loads")
+    })
+}
+
+/// Compiles a file of `kernels/host` to a program with ThreadSanitizer, and runs it with each of
+/// these lists of arguments. Returns what the sanitizer reports.
+pub fn races(file: &str, calls: &[&[&str]]) -> Vec<String> {
+    let flags = vec!["-fsanitize=thread".to_owned(), "-g".to_owned()];
+    in_folder(|folder| {
+        let program = folder.join("program");
+        let source = format!("#include \"host/{file}\"\n");
+        let objects = objects(folder, &[(source, flags)]);
+        run_compiler(|command| {
+            let command = command.args(["-fsanitize=thread", "-pthread", "-o"]);
+            command.arg(&program).args(&objects);
+        });
+        let reports = calls.iter().map(|arguments| {
+            let output = Command::new(&program).args(*arguments).output();
+            let output = output.expect("a program that starts");
+            let report = String::from_utf8_lossy(&output.stderr).into_owned();
+            match output.status.success() {
+                true => String::new(),
+                false => format!("{arguments:?}: {}\n{report}", output.status),
+            }
+        });
+        reports.filter(|report| !report.is_empty()).collect()
+    })
+}
+
+/// Calls a function with a folder of its own, which is removed afterwards.
+fn in_folder<T>(work: impl FnOnce(&Path) -> T) -> T {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("gmhclust-host-{}-{number}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir(&folder).expect("a folder for what the C++ compiler makes");
-    let mut objects = Vec::new();
-    for (number, (source, flags)) in parts.iter().enumerate() {
+    let result = work(&folder);
+    std::fs::remove_dir_all(&folder).expect("the folder to be removed");
+    result
+}
+
+/// Compiles C++ sources, each with its own options, to files in a folder.
+fn objects(folder: &Path, parts: &[(String, Vec<String>)]) -> Vec<PathBuf> {
+    let compiled = parts.iter().enumerate().map(|(number, (source, flags))| {
         let source_file = folder.join(format!("source{number}.cpp"));
         let object = folder.join(format!("source{number}.o"));
         std::fs::write(&source_file, source).expect("a file for the C++ compiler");
@@ -75,20 +123,9 @@ fn compile_parts(parts: &[(String, Vec<String>)]) -> Library {
                 .arg(&object)
                 .arg(&source_file);
         });
-        objects.push(object);
-    }
-    let library_file = folder.join("library.so");
-    run_compiler(|command| {
-        command
-            .args(["-shared", "-pthread", "-Wl,-Bsymbolic", "-o"])
-            .arg(&library_file)
-            .args(&objects);
+        object
     });
-    // SAFETY: loading runs only the initialisation of the library's own variables.
-    let library = unsafe { Library::new(&library_file) }.expect("a library that loads");
-    // A loaded library does not need its file any more.
-    std::fs::remove_dir_all(&folder).expect("the folder to be removed");
-    library
+    compiled.collect()
 }
 
 /// Runs the C++ compiler with some arguments.

@@ -24,6 +24,13 @@
 #include <ucontext.h>
 #include <vector>
 
+// Functions that ThreadSanitizer leaves alone, see races.hpp.
+#ifdef RACES
+#define UNSEEN __attribute__((no_sanitize("thread")))
+#else
+#define UNSEEN
+#endif
+
 // ---- the language ----
 
 // Kernels have names like `open`: calls must not find those of the C library.
@@ -125,6 +132,7 @@ struct Meeting {
 struct Coroutine {
   ucontext_t start;
   jmp_buf place;
+  void *fiber = nullptr; // for ThreadSanitizer
   std::unique_ptr<char[]> stack;
   bool started = false, done = false;
   // The meeting that it waits for, until that has another number.
@@ -139,11 +147,15 @@ struct Block {
   std::vector<Meeting> warps;
   Meeting all;
   jmp_buf scheduler;
+  Coroutine races_scheduler; // in place of `scheduler`, for ThreadSanitizer
   std::function<void()> kernel;
 };
 
 inline thread_local Block *block = nullptr;
 
+#ifdef RACES
+#include "races.hpp"
+#else
 __attribute__((noinline)) inline void leave_coroutine() {
   Block *present = block;
   if (!_setjmp(present->threads[threadIdx.x].place)) _longjmp(present->scheduler, 1);
@@ -157,8 +169,16 @@ __attribute__((noinline)) inline void resume(Block &present, Coroutine &thread) 
   setcontext(&thread.start);
 }
 
-// Waits until all threads have come to the meeting; returns which set of values is theirs.
-inline unsigned meet(Meeting &meeting) {
+// What ThreadSanitizer must know of a thread and of a meeting.
+inline void begin_fiber(Coroutine &) {}
+inline void before(const Meeting &) {}
+inline void after(const Meeting &) {}
+#endif
+
+// Waits until all threads have come to the meeting; returns which set of values is theirs. If the
+// meeting `orders` accesses to memory, those before it come before those after it.
+UNSEEN inline unsigned meet(Meeting &meeting, bool orders) {
+  if (orders) before(meeting);
   unsigned mine = meeting.number;
   if (++meeting.arrived == meeting.threads) {
     meeting.arrived = 0;
@@ -169,11 +189,13 @@ inline unsigned meet(Meeting &meeting) {
     me.number = mine;
     leave_coroutine();
   }
+  if (orders) after(meeting);
   return mine % 2;
 }
 
 // A thread that has left counts as one that has come to every meeting.
-inline void leave(Meeting &meeting) {
+UNSEEN inline void leave(Meeting &meeting) {
+  before(meeting);
   meeting.threads -= 1;
   if (meeting.threads > 0 && meeting.arrived == meeting.threads) {
     meeting.arrived = 0;
@@ -181,7 +203,7 @@ inline void leave(Meeting &meeting) {
   }
 }
 
-inline void run_thread();
+UNSEEN inline void run_thread();
 
 // The order of a block's threads in each round: number n of so many.
 #ifdef SEVERAL_BLOCKS
@@ -192,14 +214,14 @@ inline unsigned thread_in_order(unsigned n, unsigned threads) {
 }
 #endif
 
-inline void prepare_block(Block &present, unsigned threads) {
+UNSEEN inline void prepare_block(Block &present, unsigned threads) {
   if (present.threads.size() == threads) return;
   present.threads = std::vector<Coroutine>(threads);
   for (Coroutine &thread : present.threads) thread.stack.reset(new char[STACK]);
 }
 
 // Runs the block with this index.
-inline void run_block(Block &present, dim3 grid, dim3 index) {
+UNSEEN inline void run_block(Block &present, dim3 grid, dim3 index) {
   unsigned threads = present.threads.size();
   block = &present;
   gridDim = grid;
@@ -218,6 +240,7 @@ inline void run_block(Block &present, dim3 grid, dim3 index) {
     thread.start.uc_stack.ss_size = STACK;
     thread.start.uc_link = nullptr;
     makecontext(&thread.start, run_thread, 0);
+    begin_fiber(thread);
   }
   for (unsigned left = threads, resumed = 0; left > 0; resumed = 0) {
     for (unsigned i = 0; i < threads; i++) {
@@ -235,6 +258,7 @@ inline void run_block(Block &present, dim3 grid, dim3 index) {
       std::abort();
     }
   }
+  after(present.all);
   block = nullptr;
 }
 
@@ -247,8 +271,8 @@ inline void launch(dim3 grid, unsigned threads, std::function<void()> kernel) {
     run_block(present, grid, {number % grid.x, number / grid.x, 0});
 }
 
-inline void __syncthreads() { meet(block->all); }
-inline int __syncthreads_or(int vote) {
+inline void __syncthreads() { meet(block->all, true); }
+UNSEEN inline int __syncthreads_or(int vote) {
   unsigned long long &any = block->all.values[0][0];
   any |= vote != 0;
   __syncthreads();
@@ -259,24 +283,25 @@ inline int __syncthreads_or(int vote) {
   return result;
 }
 
-// All values of the threads of a warp, by lane.
-template <class T> const unsigned long long *exchange(T value) {
+// All values of the threads of a warp, by lane. On a device, votes and shuffles do not order
+// accesses to memory.
+template <class T> UNSEEN const unsigned long long *exchange(T value, bool orders = false) {
   Meeting &warp = block->warps[threadIdx.x / 32];
   unsigned long long bits = 0;
   std::memcpy(&bits, &value, sizeof value);
   warp.values[warp.number % 2][threadIdx.x % 32] = bits;
-  unsigned set = meet(warp);
+  unsigned set = meet(warp, orders);
   return warp.values[set];
 }
-template <class T> T from_lane(const unsigned long long *values, unsigned lane) {
+template <class T> UNSEEN T from_lane(const unsigned long long *values, unsigned lane) {
   T value;
   std::memcpy(&value, &values[lane], sizeof value);
   return value;
 }
 
-inline void __syncwarp() { exchange(0); }
+inline void __syncwarp() { exchange(0, true); }
 
-inline void run_thread() {
+UNSEEN inline void run_thread() {
   block->kernel();
   unsigned me = threadIdx.x;
   leave(block->all);
@@ -303,7 +328,7 @@ template <class T> T __shfl_down_sync(unsigned, T value, unsigned by) {
   unsigned lane = threadIdx.x % 32;
   return from_lane<T>(exchange(value), lane + by < 32 ? lane + by : lane);
 }
-inline unsigned __ballot_sync(unsigned, bool vote) {
+UNSEEN inline unsigned __ballot_sync(unsigned, bool vote) {
   const unsigned long long *votes = exchange((int)vote);
   unsigned ballot = 0;
   for (unsigned lane = 0; lane < 32; lane++) ballot |= (unsigned)votes[lane] << lane;
@@ -344,10 +369,14 @@ struct Atomic {
 inline void __threadfence_system() { __threadfence(); }
 
 template <class T, class U> T atomicAdd(T *at, U value) {
+#ifdef RACES
+  return add_relaxed(at, (T)value);
+#else
   Atomic atomic(at, sizeof *at);
   T old = *at;
   *at = old + (T)value;
   return old;
+#endif
 }
 template <class T, class U> T add_acquiring(T *at, U value) {
   T old = atomicAdd(at, value);

@@ -1,0 +1,38 @@
+// Threads of a block as ThreadSanitizer sees them: each is a fiber, and two accesses of different
+// fibers race unless a barrier orders them.
+
+#pragma once
+
+#include <sanitizer/tsan_interface.h>
+
+// A jump between stacks would confuse the sanitizer, so threads change their contexts, which takes a
+// system call.
+UNSEEN inline void leave_coroutine() {
+  Block *present = block;
+  Coroutine &me = present->threads[threadIdx.x], &scheduler = present->races_scheduler;
+  __tsan_switch_to_fiber(scheduler.fiber, __tsan_switch_to_fiber_no_sync);
+  swapcontext(&me.start, &scheduler.start);
+}
+
+UNSEEN inline void resume(Block &present, Coroutine &thread) {
+  present.races_scheduler.fiber = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(thread.fiber, __tsan_switch_to_fiber_no_sync);
+  swapcontext(&present.races_scheduler.start, &thread.start);
+}
+
+UNSEEN inline void begin_fiber(Coroutine &thread) {
+  if (thread.fiber) __tsan_destroy_fiber(thread.fiber);
+  thread.fiber = __tsan_create_fiber(0);
+}
+
+UNSEEN inline void before(const Meeting &meeting) { __tsan_release((void *)&meeting); }
+UNSEEN inline void after(const Meeting &meeting) { __tsan_acquire((void *)&meeting); }
+
+// Atomic accesses do not race with each other, and order nothing.
+template <class T> T add_relaxed(T *at, T value) {
+  T old, sum;
+  __atomic_load(at, &old, __ATOMIC_RELAXED);
+  do sum = old + value;
+  while (!__atomic_compare_exchange(at, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return old;
+}
