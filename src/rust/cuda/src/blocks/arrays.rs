@@ -14,7 +14,7 @@ const MOMENTS: usize = 4;
 /// Scalars of a shape: see enum ShapeScalar.
 pub const SHAPE_SCALARS: usize = 5;
 /// Number of places of a ball of a screen.
-const BALL: usize = 32;
+pub const BALL: usize = 32;
 /// Scalars of a ball: see enum Ball in clusters.cuh.
 const BALL_SCALARS: usize = 2;
 /// Scalars of a query: see enum Scalar in clusters.cuh.

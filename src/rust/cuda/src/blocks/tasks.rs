@@ -4,7 +4,7 @@ use gmhclust_core::mahalanobis::{distance, Problem};
 use gmhclust_core::matrix::RowSlices;
 use rayon::prelude::*;
 
-use super::arrays::Task;
+use super::arrays::{Task, BALL};
 
 /// The tasks of some problems. The observations of each problem follow those of the problem before.
 pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
@@ -29,8 +29,6 @@ pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
         .collect()
 }
 
-/// Number of slots that are near each other in any order: those of a ball.
-const TOGETHER: usize = 32;
 /// Number of observations from which the column to halve along is chosen. Only the time depends on
 /// it.
 const SAMPLE: usize = 64;
@@ -53,10 +51,10 @@ pub fn sorted_slots(problems: &[&Problem<'_>]) -> Vec<u32> {
     of_problems.concat()
 }
 
-/// Halves the slots recursively along the column that varies most. `rows` has the observation of
+/// Halves the slots recursively along the column that varies most, down to those of a ball. `rows` has the observation of
 /// each slot, in `p` columns.
 fn sort_spatially(rows: &[f64], p: usize, slots: &mut [u32]) {
-    if slots.len() <= TOGETHER {
+    if slots.len() <= BALL {
         return;
     }
     let sample = || slots.iter().step_by(slots.len().div_ceil(SAMPLE));
@@ -68,7 +66,7 @@ fn sort_spatially(rows: &[f64], p: usize, slots: &mut [u32]) {
     let variances: Vec<f64> = (0..p).map(variance).collect();
     let column = (0..p).max_by(|&a, &b| variances[a].total_cmp(&variances[b]));
     let column = column.expect("there is a column");
-    let middle = (slots.len() / 2).next_multiple_of(TOGETHER);
+    let middle = (slots.len() / 2).next_multiple_of(BALL);
     let value = |slot: u32| rows[slot as usize * p + column];
     slots.select_nth_unstable_by(middle - 1, |&a, &b| {
         value(a).total_cmp(&value(b)).then(a.cmp(&b))
