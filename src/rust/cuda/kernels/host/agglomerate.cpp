@@ -2,7 +2,7 @@
 
 #include "cuda.hpp"
 
-thread_local double memory[1 << 14];
+alignas(16) thread_local double memory[1 << 14];
 
 #define DIMENSIONS 0
 #define FULL_DISTANCES false

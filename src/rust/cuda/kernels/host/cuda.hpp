@@ -171,15 +171,15 @@ __attribute__((noinline)) inline void resume(Block &present, Coroutine &thread) 
 
 // What ThreadSanitizer must know of a thread and of a meeting.
 inline void begin_fiber(Coroutine &) {}
-inline void before(const Meeting &) {}
-inline void after(const Meeting &) {}
+inline void before(const Meeting &, unsigned) {}
+inline void after(const Meeting &, unsigned) {}
 #endif
 
 // Waits until all threads have come to the meeting; returns which set of values is theirs. If the
 // meeting `orders` accesses to memory, those before it come before those after it.
 UNSEEN inline unsigned meet(Meeting &meeting, bool orders) {
-  if (orders) before(meeting);
   unsigned mine = meeting.number;
+  if (orders) before(meeting, mine);
   if (++meeting.arrived == meeting.threads) {
     meeting.arrived = 0;
     meeting.number += 1;
@@ -189,13 +189,13 @@ UNSEEN inline unsigned meet(Meeting &meeting, bool orders) {
     me.number = mine;
     leave_coroutine();
   }
-  if (orders) after(meeting);
+  if (orders) after(meeting, mine);
   return mine % 2;
 }
 
 // A thread that has left counts as one that has come to every meeting.
 UNSEEN inline void leave(Meeting &meeting) {
-  before(meeting);
+  before(meeting, meeting.number);
   meeting.threads -= 1;
   if (meeting.threads > 0 && meeting.arrived == meeting.threads) {
     meeting.arrived = 0;
@@ -258,7 +258,7 @@ UNSEEN inline void run_block(Block &present, dim3 grid, dim3 index) {
       std::abort();
     }
   }
-  after(present.all);
+  for (unsigned number = 0; number < 2; number++) after(present.all, number);
   block = nullptr;
 }
 
