@@ -1,4 +1,4 @@
-// Definitions that the host and tree.cu share: the clusters of a tree and the queries, in single
+// Definitions that the host, tree.cu and agglomerate.cu share: clusters and queries in single
 // precision. src/tree/clusters.rs has the same definitions, and a test compares them.
 
 #pragma once

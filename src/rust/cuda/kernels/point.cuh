@@ -1,4 +1,4 @@
-// A point in single precision, in a thread's registers.
+// A point in single precision, in a thread's registers or, for P = 0, in its own memory.
 
 #pragma once
 

@@ -4,6 +4,8 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::Distance;
 
 use crate::arguments::{arguments, named_values};
+use crate::policy;
+use crate::tree::clusters::{BALL_SCALARS, SCALARS};
 
 // agglomerate_launch.cuh and mahalanobis.cuh define the same constants; a test compares them.
 
@@ -13,12 +15,8 @@ pub const THREADS: u32 = 128;
 const MOMENTS: usize = 4;
 /// Scalars of a shape: see enum ShapeScalar.
 pub const SHAPE_SCALARS: usize = 5;
-/// Number of places of a ball of a screen.
+/// Number of places of a ball of a screen: those of a warp.
 pub const BALL: usize = 32;
-/// Scalars of a ball: see enum Ball in clusters.cuh.
-const BALL_SCALARS: usize = 2;
-/// Scalars of a query: see enum Scalar in clusters.cuh.
-const CLUSTER_SCALARS: usize = 9;
 /// Columns of a band of a whitening factor: see [`place_in_bands`].
 pub const BAND: usize = 4;
 /// Largest number of dimensions of a problem.
@@ -219,17 +217,23 @@ pub fn bytes_per_observation(p: usize, distance: Distance) -> usize {
 }
 
 /// Bytes of shared memory of a block in `p` dimensions, for a kernel that keeps `registers`
-/// dimensions in registers.
-pub fn shared_bytes(p: usize, registers: usize) -> usize {
+/// dimensions in registers. Only searches with centroid distances have a query.
+pub fn shared_bytes(p: usize, registers: usize, distance: Distance) -> usize {
     let mean = p.max(registers);
     let doubles = banded_len(p) + 3 * p + mean + 2 * p * (THREADS / 32) as usize;
     let coordinates = match registers {
         0 => MOST_DIMENSIONS,
         _ => registers,
     };
-    let query = (CLUSTER_SCALARS + coordinates).next_multiple_of(4) + padded_len(p);
+    let query = match distance {
+        Distance::Centroid => (SCALARS + coordinates).next_multiple_of(4) + padded_len(p),
+        Distance::FullMahalanobis => 0,
+    };
     8 * doubles.next_multiple_of(2) + 4 * query
 }
+
+// A search lists the numbers of balls in 16 bits.
+const _: () = assert!(policy::BLOCK_MOST_OBSERVATIONS <= BALL << 16);
 
 /// Number of words of a query's factor, whose rows are padded to multiples of 4 elements: see
 /// `padded_row` in bounds.cuh.

@@ -632,14 +632,14 @@ fn a_block_keeps_coordinates_that_do_not_fit_into_registers() {
 
 #[test]
 fn a_block_merges_a_group_that_single_precision_cannot_resolve() {
-    // More observations than a search lists at a time, far from the center of the screen and so
-    // near each other that all bounds between them are 0.
-    let (near, far, p) = (500, 550, 2);
+    // Two groups, one of them around the center of the screen. Each has more observations than a
+    // search lists at a time, and the one far from the center is so dense that all bounds between
+    // its observations are 0.
+    let (n, p) = (1050, 2);
     let mut random = random(11);
-    let n = near + far;
-    let values = (0..n * p).map(|i| match i < near * p {
+    let values = (0..n * p).map(|i| match i < n / 2 * p {
         true => 1e9 + 1e-3 * random.normal(),
-        false => random.normal(),
+        false => 1e-3 * random.normal(),
     });
     let x = observations(values.collect(), n, p);
     let options = options(10.0, Subthreshold::EuclidMahal, Distance::Centroid, false);

@@ -81,7 +81,7 @@ impl Memory {
         p: usize,
         distance: Distance,
     ) -> DriverResult<Self> {
-        // SAFETY: the kernel writes each array before it reads it; `x` and the tasks are
+        // SAFETY: the kernel writes each array before it reads it; `x`, the tasks and `slots_at` are
         // copied over before the launch.
         unsafe {
             // An array that the kernel does not use has one element.
@@ -245,7 +245,8 @@ impl<'a> Launch<'a> {
 
     fn start(&mut self, kernel: &CudaFunction, observations: usize) -> DriverResult<()> {
         let p = self.problems[0].x.ncols();
-        let shared = shared_bytes(p, in_registers(p));
+        let distance = self.problems[0].options.distance;
+        let shared = shared_bytes(p, in_registers(p), distance);
         let (stream, memory) = (&self.stream, &mut self.memory);
         stream.memcpy_htod(&self.tasks, &mut memory.tasks)?;
         // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation.

@@ -51,8 +51,8 @@ pub fn sorted_slots(problems: &[&Problem<'_>]) -> Vec<u32> {
     of_problems.concat()
 }
 
-/// Halves the slots recursively along the column that varies most, down to those of a ball. `rows` has the observation of
-/// each slot, in `p` columns.
+/// Halves the slots recursively along the column that varies most, down to those of a ball. `rows`
+/// has the observation of each slot, in `p` columns.
 fn sort_spatially(rows: &[f64], p: usize, slots: &mut [u32]) {
     if slots.len() <= BALL {
         return;

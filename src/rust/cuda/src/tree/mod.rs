@@ -1,7 +1,7 @@
 //! Makes all merges of a large problem on a CUDA device. kernels/tree.cu describes the algorithm.
 
 mod arrays;
-mod clusters;
+pub(crate) mod clusters;
 #[cfg(test)]
 mod host;
 mod launch;
