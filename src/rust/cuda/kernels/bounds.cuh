@@ -98,8 +98,8 @@ struct Bound {
 };
 
 // Whether the bound of a cluster may be below `limit`, given the square of the distance between the
-// means or a part of this square. False for a cluster with a LOW that is NaN. `low` is the sum of LOW of the
-// query and the cluster, and `error` the sum of ERROR.
+// means or a part of this square. False if LOW is NaN, as it is for a cluster of a tree that is
+// gone. `low` is the sum of LOW of the query and the cluster, and `error` the sum of ERROR.
 __device__ __forceinline__ bool may_be_near(float square, float low, float error, float limit,
                                             const Margins &margins) {
   float left = low * margins.cautious;

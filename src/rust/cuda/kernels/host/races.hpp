@@ -5,8 +5,8 @@
 
 #include <sanitizer/tsan_interface.h>
 
-// A jump between stacks would confuse the sanitizer, so threads change their contexts, which takes a
-// system call.
+// A jump between stacks would confuse the sanitizer, so threads change their contexts, which takes
+// a system call.
 UNSEEN inline void leave_coroutine() {
   Block *present = block;
   Coroutine &me = present->threads[threadIdx.x], &scheduler = present->races_scheduler;
@@ -25,8 +25,9 @@ UNSEEN inline void begin_fiber(Coroutine &thread) {
   thread.fiber = __tsan_create_fiber(0);
 }
 
-// A thread that has left a meeting may come to the next one before another thread goes on: these two
-// have different addresses, so that the other thread is not ordered behind what was done in between.
+// A thread that has left a meeting may come to the next one before another thread goes on. The two
+// meetings have different addresses, so that the other thread is not ordered behind what was done
+// in between.
 UNSEEN inline void *of_number(const Meeting &meeting, unsigned number) {
   return (void *)&meeting.values[number % 2];
 }

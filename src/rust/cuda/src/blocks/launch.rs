@@ -81,8 +81,8 @@ impl Memory {
         p: usize,
         distance: Distance,
     ) -> DriverResult<Self> {
-        // SAFETY: the kernel writes each array before it reads it; `x`, the tasks and `slots_at` are
-        // copied over before the launch.
+        // SAFETY: the kernel writes each array before it reads it; `x`, the tasks and `slots_at`
+        // are copied over before the launch.
         unsafe {
             // An array that the kernel does not use has one element.
             let length = |per_observation: &usize| (per_observation * observations).max(1);
