@@ -91,8 +91,8 @@ fn main() -> Result<()> {
         Ok(n) => mixture(n, number(1), apriori.unwrap_or(20), apriori.is_some()),
         Err(_) => {
             let x = read(&arguments[0])?;
-            let groups = groups(x.nrows(), apriori.unwrap_or(1));
-            (x, groups)
+            let labels = apriori.map_or(Vec::new(), |count| groups(x.nrows(), count));
+            (x, labels)
         }
     };
     let (n, p) = (x.nrows(), x.ncols());

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "partner_by_members.cuh"
+#include "partner_search.cuh"
 #include "screen.cuh"
 
 // Maximum number of clusters that a search lists before it computes their distances. A warp goes on

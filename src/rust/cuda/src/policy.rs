@@ -157,12 +157,13 @@ pub struct BlockCosts {
 /// Costs with centroid distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200blocks-gmhclust.csv for the blocks. 200 apriori clusters of 10,560 x 14
-///   cells, a block each, took 1.95 s; 1,056 of 10,000 took 3.4 s, and 1,056 of 2,000 took 0.44 s,
-///   so `together` is 0.003 for large ones and 0.01 for small ones. Not measured in the tree: on an
-///   H200 with 16 cores, an apriori cluster of 10,000 took a CPU thread 1.1 s, and as one of 400
-///   trees 18 ms. On another host, where 16 threads took a sixth of 50,000 apriori clusters of
-///   2,000, all together took 10 s longer than without the threads.
+/// - Run: 2026-11-29-h200blocks-gmhclust.csv has whole times of such calls. Not measured in the
+///   tree, on an H200 with 16 cores: of these times, blocks took 1.95 s for 200 apriori clusters of
+///   10,560 x 14 cells, a block each; 3.4 s for 1,056 of 10,000, and about 0.44 s for 1,056 of
+///   2,000, so `together` is 0.003 for large ones and 0.01 for small ones. An apriori cluster of
+///   10,000 took a CPU thread 1.1 s, and as one of 400 trees 18 ms. On another host, where 16
+///   threads took a sixth of 50,000 apriori clusters of 2,000, all together took 10 s longer than
+///   without the threads.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {

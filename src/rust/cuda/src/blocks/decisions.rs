@@ -24,7 +24,7 @@ use gmhclust_core::mahalanobis::{
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::testing::{draw, observations, Data, Random, DATA};
-use gmhclust_core::{Cpu, Merge};
+use gmhclust_core::{Cpu, Merge, Observations};
 
 /// Numbers of dimensions in the tests: below and above the length of a band and of a warp, and the
 /// largest number that a block takes.
@@ -615,6 +615,16 @@ fn a_block_merges_many_observations_like_the_cpu() {
     }
 }
 
+/// Checks that a block merges all observations as the CPU does, with the kernel that keeps this
+/// number of dimensions in registers.
+fn compare_with_the_cpu(x: &Observations, options: Options, registers: u32) {
+    let problem = Problem::of_observations(x, (0..x.nrows() as u32).collect(), options);
+    let found = host_merges(&[&problem], registers, false);
+    let cpu = Cpu::new(1).unwrap();
+    let expected = cpu.agglomerate(&[problem], &Monitor::default());
+    assert_eq!(found, expected.unwrap());
+}
+
 #[test]
 fn a_block_keeps_coordinates_that_do_not_fit_into_registers() {
     // Enough observations that clusters move to lower places of the screen.
@@ -622,12 +632,7 @@ fn a_block_keeps_coordinates_that_do_not_fit_into_registers() {
     let mut random = random(10);
     let options = options(20.0, Subthreshold::Mahal, Distance::Centroid, false);
     let x = draw(&mut random, Data::Mixture, n, p);
-    let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
-    let found = host_merges(&[&problem], 0, false);
-    let expected = Cpu::new(1)
-        .unwrap()
-        .agglomerate(&[problem], &Monitor::default());
-    assert_eq!(found, expected.unwrap());
+    compare_with_the_cpu(&x, options, 0);
 }
 
 #[test]
@@ -643,12 +648,7 @@ fn a_block_merges_a_group_that_single_precision_cannot_resolve() {
     });
     let x = observations(values.collect(), n, p);
     let options = options(10.0, Subthreshold::EuclidMahal, Distance::Centroid, false);
-    let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
-    let found = host_merges(&[&problem], 16, false);
-    let expected = Cpu::new(1)
-        .unwrap()
-        .agglomerate(&[problem], &Monitor::default());
-    assert_eq!(found, expected.unwrap());
+    compare_with_the_cpu(&x, options, 16);
 }
 
 #[test]
