@@ -88,7 +88,7 @@ pub enum Data {
     Islands,
     /// Different rows at distances that underflow to 0, or that vanish in sums of distances.
     Minute,
-    /// Squares leave the range of single precision.
+    /// Squares, and those of whitening factors, leave the range of single precision.
     Astronomic,
 }
 
@@ -143,7 +143,10 @@ pub fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Observations
         }
         Data::Tiny => values.iter_mut().for_each(|v| *v *= 1e-8),
         Data::Huge => values.iter_mut().for_each(|v| *v *= 1e8),
-        Data::Astronomic => values.iter_mut().for_each(|v| *v *= 1e40),
+        Data::Astronomic => {
+            let unit = 10f64.powi(18 + random.below(23) as i32);
+            values.iter_mut().for_each(|v| *v *= unit);
+        }
         Data::Offset => values.iter_mut().for_each(|v| *v = *v * 1e-3 + 1e6),
         Data::Outliers => {
             for _ in 0..3 {

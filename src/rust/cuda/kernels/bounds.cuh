@@ -15,6 +15,13 @@
 // Largest coordinate, in screen units. As in frame.rs.
 #define LARGEST_COORDINATE 1048576.0
 
+// Exceeds what underflow can add to a bound or to the left side of `may_be_near`: the least number
+// that is not subnormal.
+#define UNDERFLOW 1.17549435e-38f
+// An upper bound on the error in the norm of a vector whose squares underflow. As in
+// single_precision.rs.
+#define LOST_IN_NORM (1.0f / (1 << 30) / (1 << 30) / (1 << 8))
+
 // A coordinate in screen units, rounded to single precision. Adds the square of an upper bound on
 // its rounding error to `lost`.
 __device__ __forceinline__ float to_single(double exact, double &lost) {
@@ -85,7 +92,7 @@ __device__ __forceinline__ float mean_norm(float square, float distance, float v
                                            float fourth, float largest, float third) {
   float second = variance + square;
   float factor = fmaf(4.0f, largest, fmaf(2.00001f, variance, square));
-  float total = fmaf(4.0f * third, distance, fmaf(factor, square, fourth)) + 1.17549435e-38f;
+  float total = fmaf(4.0f * third, distance, fmaf(factor, square, fourth)) + UNDERFLOW;
   return __fsqrt_rn(second) * __fdiv_rn(second, __fsqrt_rn(total));
 }
 
@@ -105,7 +112,14 @@ __device__ __forceinline__ bool may_be_near(float square, float low, float error
   float left = low * margins.cautious;
   float right = fmaf(low, error, 2.0f * limit);
   // If both sides underflow, the comparison rules nothing out.
-  return left * left * square <= right * right;
+  return left * (left * square) <= fmaf(right, right, UNDERFLOW);
+}
+
+// An upper bound on the loss of ||W d|| to rounding, for a whitening factor W with these values of
+// RELATIVE and ABSOLUTE. `distance` is ||d||, and `error` its error.
+__device__ __forceinline__ float lost_of(float relative, float absolute, float distance,
+                                         float error) {
+  return fmaf(relative, distance, fmaf(absolute, error, LOST_IN_NORM));
 }
 
 // The value of ||W d||² above which the bound cannot be below `limit`, raised a little for its
@@ -140,7 +154,7 @@ __device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position
   out.to_target = target_low * far;
   uint factor = __float_as_uint(query[SHAPE]);
   if (factor != NONE) {
-    float lost = fmaf(query[RELATIVE], distance, query[ABSOLUTE] * error);
+    float lost = lost_of(query[RELATIVE], query[ABSOLUTE], distance, error);
     float enough = enough_for(limit, out.to_target, lost);
     float sum = whitened(factor, enough);
     if (sum > enough) return false;
@@ -151,10 +165,15 @@ __device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position
   return true;
 }
 
-// Writes the bound to `value`. Returns whether it is below `limit`, or `limit` is infinite.
-__device__ __forceinline__ bool is_below(const Bound &bound, float limit, const Margins &margins,
+// A lower bound on a distance, given the sum of lower bounds on the two directed distances.
+__device__ __forceinline__ float half_of(float sum, const Margins &margins) {
+  return fmaxf(fmaf(margins.slack, sum, -UNDERFLOW), 0.0f);
+}
+
+// Writes `half_of(sum)` to `value`. Returns whether it is below `limit`, or `limit` is infinite.
+__device__ __forceinline__ bool is_below(float sum, float limit, const Margins &margins,
                                          float &value) {
-  value = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+  value = half_of(sum, margins);
   return value < limit || !(limit < single_infinity());
 }
 
@@ -173,5 +192,6 @@ __device__ __forceinline__ bool ball_competes(float square, float error, float l
                                               const Margins &margins) {
   float distance = __fsqrt_rn(square) * margins.shrink - error;
   // The negation makes NaN true.
-  return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
+  float bound = fmaf(fmaxf(distance, 0.0f) * low, margins.slack * 0.999999f, -UNDERFLOW);
+  return !(bound >= limit);
 }

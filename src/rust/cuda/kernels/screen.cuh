@@ -254,7 +254,7 @@ __device__ __noinline__ Placed bound_at(const Problem &problem, uint birth, uint
   Bound bound;
   float value = 0;
   is_near = bound_of(none, 0, query, square, low, error, limit, margins, whitened, bound) &&
-            is_below(bound, limit, margins, value);
+            is_below(bound.to_query + bound.to_target, limit, margins, value);
   if (is_near) placed.bound = value;
   return placed;
 }

@@ -38,7 +38,7 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
       square = fmaf(d, d, square);
     }
     float distance = __fsqrt_rn(square) * margins.shrink - (row[p + ERROR] + recent[p]);
-    return fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
+    return half_of(fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]), margins);
   };
   // Each call names the memory, so that the compiler knows it.
   float bound;
@@ -49,8 +49,6 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   else
     bound = bound_for(lists.device_row(job), lists.device_recent(place));
   if (bound >= sequencer.limits[job]) return;
-  // A bound that is NaN rules nothing out, so it becomes 0.
-  if (!(bound >= 0)) bound = 0;
   uint at = atomicAdd(&sequencer.near_recent[merges % 2], 1);
   sequencer.list[at] = place;
   sequencer.near_bounds[at] = bound;

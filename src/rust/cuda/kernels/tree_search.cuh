@@ -29,18 +29,16 @@ __device__ void collect(const Clusters &clusters, SearchState &search, uint posi
   // Prefetches all factors before the first is used.
   for (uint left = shaped; left != 0 && !IS_WIDE; left &= left - 1)
     touch_factor(clusters, __shfl_sync(WHOLE_WARP, number, __ffs(left) - 1));
+  float lost = lost_of(relative, absolute, bound.distance, bound.error);
   // The value of ||W d||² above which the bound is not below the limit. Wide trees use it.
-  float enough = IS_WIDE ? enough_for(limit, bound.to_query,
-                                      relative * bound.distance + absolute * bound.error)
-                         : 0;
+  float enough = IS_WIDE ? enough_for(limit, bound.to_query, lost) : 0;
   for (uint left = shaped; left != 0; left &= left - 1) {
     uint source = __ffs(left) - 1;
     const float *factor = factor_of(clusters, __shfl_sync(WHOLE_WARP, number, source));
     float norm = norm_of(source, factor, __shfl_sync(WHOLE_WARP, enough, source));
     if (lane != source) continue;
-    float tighter = norm - relative * bound.distance - absolute * bound.error;
-    value = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
-    near = value < limit || !(limit < single_infinity());
+    float to_target = fmaxf(bound.to_target, norm - lost);
+    near = is_below(bound.to_query + to_target, limit, margins, value);
   }
   if (!near || value < search.from) return;
   uint place = atomicAdd(&search.found, 1);
@@ -158,7 +156,7 @@ __device__ __forceinline__ bool are_enough(const float *query, float square, flo
                                            float error, float limit, const Margins &margins) {
   float distance = __fsqrt_rn(square);
   float to_target = low * fmaxf(distance * margins.shrink - error, 0.0f);
-  float lost = fmaf(query[RELATIVE], distance, query[ABSOLUTE] * error);
+  float lost = lost_of(query[RELATIVE], query[ABSOLUTE], distance, error);
   return sum > enough_for(limit, to_target, lost);
 }
 
@@ -310,7 +308,7 @@ __device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters 
                 bound_of(
                     clusters, position, query, square, low, error, limit, margins,
                     [&](uint, float) { return sum; }, bound) &&
-                is_below(bound, limit, margins, value);
+                is_below(bound.to_query + bound.to_target, limit, margins, value);
     take(position, near, near ? value : single_infinity(), bound, margins, Norms{p, differences});
     __syncwarp();
   }
@@ -382,7 +380,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
       bool near = found.is_near(query, b, margins) &&
                   bound_of(clusters, position, query, found.squares[b], found.lows[b],
                            query[ERROR] + found.errors[b], limit, margins, whitened, bound) &&
-                  is_below(bound, limit, margins, value);
+                  is_below(bound.to_query + bound.to_target, limit, margins, value);
       take(position, near, near ? value : single_infinity(), bound, margins,
            Norms{clusters, query, position - lane});
     }

@@ -157,8 +157,8 @@ __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSe
     bool near = position < first + q && may_be_near(square, low, error, limit, margins);
     if (!__any_sync(WHOLE_WARP, near)) continue;
     float distance = fmaxf(__fsqrt_rn(square) * margins.shrink - error, 0.0f);
-    float value = fmaxf(distance * low * margins.slack, 0.0f);
-    near = near && (value < limit || !(limit < single_infinity()));
+    float value;
+    near = is_below(distance * low, limit, margins, value) && near;
     uint mask = __ballot_sync(WHOLE_WARP, near), before = search.counts[q];
     if (before + __popc(mask) > ROOM_OF_POINT) {
       if (!tighten(search, q)) {
@@ -311,7 +311,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
     const float *factor = query + QUERY_LENGTH;
     if (tree.orders_at[before] < search.order &&
         loose_bound(clusters, point, before, query, factor, single_infinity(), margins, bound))
-      bound_before = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+      bound_before = half_of(bound.to_query + bound.to_target, margins);
   }
 #endif
   float limit = next_above(ranked(search, bound_before, WANTED - 1));

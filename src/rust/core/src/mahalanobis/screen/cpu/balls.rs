@@ -111,6 +111,8 @@ impl Balls {
         let registers = LANES / S::F32_LANES;
         let shrink = simd.splat_f32s(1.0 - (p as f32 + 8.0) * UNIT as f32);
         let half = simd.splat_f32s(0.5 * 0.999_999);
+        // Exceeds what underflow can add.
+        let underflow = simd.splat_f32s(-f32::MIN_POSITIVE);
         let height = coordinates + BALL_SCALARS;
         let values = singles::<S>(self.rows[index * height..][..height].as_flattened());
         let mut bounds = [0.0f32; LANES];
@@ -121,7 +123,7 @@ impl Balls {
             let radius = simd.add_f32s(simd.splat_f32s(query.error), row(coordinates + RADIUS));
             let distance = simd.sub_f32s(distance, radius);
             let low = simd.add_f32s(simd.splat_f32s(query.low), row(coordinates + LEAST_LOW));
-            *bound = simd.mul_f32s(simd.mul_f32s(low, distance), half);
+            *bound = simd.mul_add_e_f32s(simd.mul_f32s(low, distance), half, underflow);
         }
         // NaN after an overflow gives no bound: 0.
         bounds.map(|bound| if bound.is_nan() { 0.0 } else { bound })

@@ -8,7 +8,7 @@ use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{lanes, singles_mut};
-use crate::single_precision::UNIT;
+use crate::single_precision::{LOST_IN_NORM, UNIT};
 
 /// One register of clusters during a sweep.
 pub struct Register<'a, S: Simd> {
@@ -67,7 +67,8 @@ impl<S: Simd> Register<'_, S> {
         if !query.whitening.is_empty() {
             let room = singles_mut::<S>(room);
             differences::<S, DOUBLE>(simd, query, self.rows, self.part, room);
-            let lost = simd.mul_f32s(splat(query.absolute), self.error);
+            let absolute = splat(query.absolute);
+            let lost = simd.mul_add_e_f32s(absolute, self.error, splat(LOST_IN_NORM));
             let lost = simd.mul_add_e_f32s(splat(query.relative), self.distance, lost);
             // Above the norm `least`, the bound is not below the limit. The factors allow for
             // rounding. The norm of any of the rows gives a valid bound.

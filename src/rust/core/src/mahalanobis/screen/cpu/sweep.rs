@@ -138,15 +138,17 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             let row = |k: usize| rows[k * registers + part];
             let square = squared_distance::<S, DOUBLE>(simd, query, rows, part);
             // Tests (s_a + s_b)·(shrink·√square − error) ≤ 2·limit without the root. The test is
-            // true for all clusters if both sides underflow. It is never true for a removed
-            // cluster, whose low is NaN.
+            // true for all clusters if both sides underflow: the summand exceeds what underflow
+            // can add to `left`. The test is never true for a removed cluster, whose low is NaN.
             let low = simd.add_f32s(query_low, row(coordinates + LOW));
             let error = simd.add_f32s(query_error, row(coordinates + ERROR));
             let left = simd.mul_f32s(low, cautious);
-            let left = simd.mul_f32s(simd.mul_f32s(left, left), square);
+            let left = simd.mul_f32s(left, simd.mul_f32s(left, square));
             let limit = self.nearest.limit();
             let right = simd.mul_add_e_f32s(low, error, simd.splat_f32s(2.0 * limit));
-            let near = simd.less_than_or_equal_f32s(left, simd.mul_f32s(right, right));
+            let underflow = simd.splat_f32s(f32::MIN_POSITIVE);
+            let right = simd.mul_add_e_f32s(right, right, underflow);
+            let near = simd.less_than_or_equal_f32s(left, right);
             if simd.first_true_m32s(near) == S::F32_LANES {
                 continue;
             }
@@ -185,8 +187,16 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             ..
         } = self.store;
         let slack = 0.5 * (1.0 - 4.0 * UNIT as f32);
+        // The last summand exceeds what underflow can add.
+        let average = |to_query: f32, to_target: f32| {
+            (slack * (to_query + to_target) - f32::MIN_POSITIVE).max(0.0)
+        };
         // NaN after an overflow gives no bound: `left` keeps the lane.
-        let loose = simd.mul_f32s(simd.splat_f32s(slack), simd.add_f32s(to_query, to_target));
+        let loose = simd.mul_add_e_f32s(
+            simd.splat_f32s(slack),
+            simd.add_f32s(to_query, to_target),
+            simd.splat_f32s(-f32::MIN_POSITIVE),
+        );
         let limit = simd.splat_f32s(self.nearest.limit());
         let mut left = register.near & !lanes::<S>(simd.less_than_or_equal_f32s(limit, loose));
         if left == 0 {
@@ -210,7 +220,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             let lane = (block, place % LANES);
             // A closure might not be compiled for the instruction set of `simd`.
             let tighter = match &targets[place] {
-                Some(target) if slack * (to_query + to_target) < self.nearest.limit() => target
+                Some(target) if average(to_query, to_target) < self.nearest.limit() => target
                     .bound(
                         simd,
                         layout,
@@ -221,7 +231,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
                     ),
                 _ => 0.0,
             };
-            let bound = slack * (to_query + to_target.max(tighter));
+            let bound = average(to_query, to_target.max(tighter));
             if bound < self.nearest.limit() {
                 self.nearest.insert(bound, slot);
             }

@@ -6,6 +6,7 @@ use super::layout::{Layout, Row, LANES};
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::singles;
+use crate::single_precision::LOST_IN_NORM;
 
 /// Number of registers of W's rows that are multiplied together, since each sum waits for its last
 /// addition.
@@ -80,7 +81,8 @@ impl WhitenedTarget {
             first += PARTS;
         }
         let norm = simd.reduce_sum_f32s(square).sqrt();
-        (norm - self.relative * distance - self.absolute * error).max(0.0)
+        let lost = self.absolute * error + LOST_IN_NORM;
+        (norm - self.relative * distance - lost).max(0.0)
     }
 }
 

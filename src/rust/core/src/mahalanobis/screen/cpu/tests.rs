@@ -13,7 +13,7 @@ use crate::matrix::RowSlices;
 use crate::observations::Observations;
 use crate::testing::{draw, Data, Random};
 
-/// Some clusters in a frame. Every other cluster has a diagonal whitening factor.
+/// Some clusters in a frame. Every cluster, or every other one, has a diagonal whitening factor.
 struct Sample {
     means: Observations,
     diagonals: Vec<Vec<f64>>,
@@ -21,13 +21,20 @@ struct Sample {
 }
 
 impl Sample {
-    fn new(random: &mut Random, data: Data, n: usize, p: usize, precision: MeanPrecision) -> Self {
+    /// The elements of whitening factors are near `scale`. Every cluster has a factor unless `scale`
+    /// is 1.
+    fn new(
+        random: &mut Random,
+        (data, n, p): (Data, usize, usize),
+        precision: MeanPrecision,
+        scale: f64,
+    ) -> Self {
         let means = draw(random, data, n, p);
         let largest = means.values().iter().fold(0.0f64, |r, v| r.max(v.abs()));
         let mut diagonal = |i: usize| {
             let element = |_| {
-                if i % 2 == 0 {
-                    0.3 + random.uniform()
+                if scale != 1.0 || i % 2 == 0 {
+                    scale * (0.3 + random.uniform())
                 } else {
                     1.0
                 }
@@ -49,9 +56,10 @@ impl Sample {
         for (k, &element) in diagonal.iter().enumerate() {
             whitening[packed_len(k) + k] = element;
         }
+        let is_identity = diagonal.iter().all(|&element| element == 1.0);
         self.frame.view(&Profile {
             mean: self.means.row_slice(i),
-            whitening: if i % 2 == 0 { &whitening } else { &[] },
+            whitening: if is_identity { &[] } else { &whitening },
             low: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
             stretch: diagonal.iter().copied().fold(0.0, f64::max),
             spread: Spread::default(),
@@ -81,22 +89,31 @@ impl Sample {
 #[test]
 fn answers_are_what_they_promise() {
     for precision in [MeanPrecision::Single, MeanPrecision::Double] {
-        check_answers(precision);
+        check_answers(precision, 1.0);
+    }
+}
+
+/// Squares of small whitening factors are subnormal in single precision, or zero.
+#[test]
+fn small_whitening_factors_are_bounded() {
+    for exponent in 15..40 {
+        check_answers(MeanPrecision::Single, 0.1f64.powi(exponent));
     }
 }
 
 /// Checks answers against the contract of [`ScreenRequest`] and [`ScreenAnswer`], for several
-/// capacities.
-fn check_answers(precision: MeanPrecision) {
+/// capacities. `scale` is that of the whitening factors.
+fn check_answers(precision: MeanPrecision, scale: f64) {
     const CAPACITIES: [usize; 5] = [1, 8, 65, 300, 2_000];
     let mut random = Random::of(64);
+    let large = if scale == 1.0 { 6_000 } else { 300 };
     for (data, n, p) in [
         (Data::Plain, 3, 2),
         (Data::Duplicates, 700, 5),
         (Data::Islands, 900, 4),
-        (Data::Mixture, 6_000, 39),
+        (Data::Mixture, large, 39),
     ] {
-        let clusters = Sample::new(&mut random, data, n, p, precision);
+        let clusters = Sample::new(&mut random, (data, n, p), precision, scale);
         let mut screen = CpuScreen::new(n, &clusters.frame);
         for slot in clusters.sorted() {
             screen.push(slot as u32, &clusters.view(slot)).unwrap();
