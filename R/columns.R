@@ -113,7 +113,7 @@ drop_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(list(x = x))
   left_out <- as.character(column_names(x, found$columns, quote = FALSE))
-  tell_user(
+  inform_user(
     "redundant",
     paste0(redundant_text(x, found, arg), "left out, because with ",
            ngettext(length(left_out), "it", "them"), " every covariance is singular; ",
@@ -127,7 +127,7 @@ drop_redundant <- function(x, arg, call) {
 tell_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(invisible())
-  tell_user(
+  inform_user(
     "redundant",
     paste0(redundant_text(x, found, arg), "kept, as in mhca: every covariance is singular, and ",
            "every metric Euclidean; gmhclust() leaves such columns out"),
@@ -149,7 +149,7 @@ redundant_text <- function(x, found, arg) {
 tell_singular <- function(settings, call) {
   singular <- settings$singular
   if (singular == 0 || singular < relevant_share * settings$full_size) return(invisible())
-  tell_user(
+  inform_user(
     "singular",
     paste0(
       "the covariance of the cluster was singular in ", shown_count(singular), " of the ",

@@ -86,7 +86,7 @@ gmhclust_error_interrupt <- function(message, call = NULL) {
 warn_user <- function(kind, text, call) warning(gmhclust_condition("warning", kind, text, call))
 
 # Gives the user a message, which ends with a line break.
-tell_user <- function(kind, text, call) {
+inform_user <- function(kind, text, call) {
   message(gmhclust_condition("message", kind, paste0(text, "\n"), call))
 }
 
@@ -125,11 +125,11 @@ count_inversions <- function(height) sum(height < cummax(height))
 
 # Gives the message about inversions, once per session: inversions are normal, but new to most
 # users.
-tell_inversions <- function(tree, call) {
+inform_of_inversions <- function(tree, call) {
   below <- tree$settings$inversions
   if (below == 0 || shown_messages$inversions) return(invisible())
   shown_messages$inversions <- TRUE
-  tell_user(
+  inform_user(
     "inversions",
     paste0(
       below, " of ", length(tree$height), ngettext(below, " heights is", " heights are"),

@@ -358,7 +358,7 @@ tell_large_population <- function(populations, finer, call) {
   advice <- if (!finer && more > 1) {
     paste0("level = \"finer\" finds ", more, " populations without clear valleys, and ")
   }
-  tell_user(
+  inform_user(
     "populations",
     paste0(
       "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` ",

@@ -124,8 +124,8 @@ is_all_finite <- function(x, threads) .Call(wrap__is_all_finite, x, threads)
 #' @param path raw, the name of the file.
 #' @param layout list(begin, width, bytes, is_real, is_signed, endian): the place of the first
 #'   byte, the number of values of a record and of bytes of a value, flags, and "little" or "big".
-#' @param in_places_of NULL, or a double: the number of all records, whose values are stored place
-#'   after place.
+#' @param column_length NULL, or a double: the number of all records, if the file stores the first
+#'   values of all records first, then all second values, and so on.
 #' @param first,count doubles: the number of the first record to read, from 1, and how many.
 #' @param columns integers: the places of the values to read, from 1.
 #' @param ranges,cofactors NULL, or a double for each of these values: values are taken modulo
@@ -134,7 +134,7 @@ is_all_finite <- function(x, threads) .Call(wrap__is_all_finite, x, threads)
 #' @return External pointer to the job. Its value is a double matrix, or NULL if the file is too
 #'   short.
 #' @noRd
-job_records <- function(path, layout, in_places_of, first, count, columns, ranges, cofactors, threads) .Call(wrap__job_records, path, layout, in_places_of, first, count, columns, ranges, cofactors, threads)
+job_records <- function(path, layout, column_length, first, count, columns, ranges, cofactors, threads) .Call(wrap__job_records, path, layout, column_length, first, count, columns, ranges, cofactors, threads)
 
 #' Starts to write the manifest of a new folder, unless it has one by then.
 #' @param folder raw, the name of the folder.

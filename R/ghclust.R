@@ -296,7 +296,7 @@ check_linkage <- function(method, call) {
   method <- plain_text(method)
   if (identical(method, "ward")) {
     text <- "The \"ward\" method has been renamed to \"ward.D\"; note new \"ward.D2\""
-    tell_user("ward", text, call)
+    inform_user("ward", text, call)
     return("ward.D")
   }
   chosen <- if (is.character(method) && length(method) == 1) pmatch(method, linkages) else NA

@@ -386,7 +386,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
   }
   if (options$warn) {
     tell_singular(tree$settings, call)
-    tell_inversions(tree, call)
+    inform_of_inversions(tree, call)
   }
   tree
 }
@@ -421,7 +421,7 @@ message_if_slow <- function(x, subthreshold, call) {
     startsWith(subthreshold, "euclid")
   if (operations < slow_operations || is_wide && is_refused_or_fast) return(invisible())
   size <- paste(ncol(x), "x", ncol(x))
-  tell_user(
+  inform_user(
     "slow",
     paste0(
       "`x` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,

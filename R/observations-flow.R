@@ -265,7 +265,7 @@ message_of_results <- function(parameters, channels, call) {
   names <- unique(unlist(lapply(parameters, `[[`, "channel")))
   names <- names[is_result(names)]
   if (!is.null(channels) || length(names) == 0) return(invisible())
-  tell_user(
+  inform_user(
     "channels",
     paste0(
       "left out ", paste(dQuote(shortened(names), FALSE), collapse = ", "), ", which ",

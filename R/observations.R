@@ -338,7 +338,7 @@ read_all <- function(x, arg, call) {
   # The dense matrix, and the memory that the conversion takes.
   check_memory(paste0("all values of `", arg, "` need"), 2 * bytes, call)
   if (is_sparse(x) && bytes >= 1e6) {
-    tell_user(
+    inform_user(
       "dense",
       paste0("`", arg, "` is sparse; as a dense matrix, its ", nrow(x), " x ", ncol(x),
              " values take ", in_megabytes(bytes)),
@@ -359,7 +359,7 @@ in_megabytes <- function(bytes) paste(shown_count(signif(bytes / 1e6, 2)), "MB")
 message_if_doubtful <- function(x, arg, call, wide = FALSE) {
   text <- c(if (wide) message_of_shape(x, arg), message_of_counters(x, arg))
   if (length(text) == 0) return(invisible())
-  tell_user("columns", paste(text, collapse = "\n"), call)
+  inform_user("columns", paste(text, collapse = "\n"), call)
 }
 
 message_of_shape <- function(x, arg) {

@@ -396,7 +396,7 @@ fit_note <- function(notes, room) {
 # Gives the message about omissions in the picture.
 tell_notes <- function(plan, call) {
   if (length(plan$notes) == 0) return(invisible())
-  tell_user(
+  inform_user(
     "picture",
     paste0("a picture of ", shown_size(plan$size),
            " inches has no room for all text: ", paste(plan$notes, collapse = "; "),

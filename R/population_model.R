@@ -198,7 +198,7 @@ tell_singular_populations <- function(fitted, levels, call) {
   if (length(singular) > most_named) {
     singular <- c(singular[seq_len(most_named)], paste(length(singular) - most_named, "more"))
   }
-  tell_user(
+  inform_user(
     "singular",
     paste0(
       if (several) "the covariances of populations " else "the covariance of population ",

@@ -23,7 +23,7 @@ capped_threads <- function(threads, call) {
   most <- most_threads()
   if (threads <= most) return(threads)
   cores <- usable_cores()
-  tell_user(
+  inform_user(
     "threads",
     paste0("`", argument_name("threads", threads), "` is ", format_number(threads),
            " and was capped at ", format_number(most), ": this process may use ",

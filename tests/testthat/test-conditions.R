@@ -27,7 +27,7 @@ test_that("every condition has the class of its kind and of its type", {
   seen <- function(code) tryCatch(code, condition = class)
   expect_identical(seen(warn_user("k", "text", NULL)),
                    c("gmhclust_warning_k", "gmhclust_warning", "warning", "condition"))
-  expect_identical(seen(tell_user("slow", "text", NULL)),
+  expect_identical(seen(inform_user("slow", "text", NULL)),
                    c("gmhclust_message_slow", "gmhclust_message", "message", "condition"))
   expect_identical(seen(refuse("x", "is bad", "be good", NULL)),
                    c("gmhclust_error_input", "gmhclust_error", "error", "condition"))
@@ -40,5 +40,5 @@ test_that("every condition has the class of its kind and of its type", {
   functions <- mget(ls(asNamespace("gmhclust"), all.names = TRUE), asNamespace("gmhclust"))
   functions <- Filter(function(f) is.function(f) && !is.primitive(f), functions)
   raise <- Filter(function(f) any(c("warning", "message") %in% calls(f)), functions)
-  expect_setequal(names(raise), c("warn_user", "tell_user"))
+  expect_setequal(names(raise), c("warn_user", "inform_user"))
 })

@@ -19,8 +19,8 @@ extern "C" {
 /// @param path raw, the name of the file.
 /// @param layout list(begin, width, bytes, is_real, is_signed, endian): the place of the first
 ///   byte, the number of values of a record and of bytes of a value, flags, and "little" or "big".
-/// @param in_places_of NULL, or a double: the number of all records, whose values are stored place
-///   after place.
+/// @param column_length NULL, or a double: the number of all records, if the file stores the first
+///   values of all records first, then all second values, and so on.
 /// @param first,count doubles: the number of the first record to read, from 1, and how many.
 /// @param columns integers: the places of the values to read, from 1.
 /// @param ranges,cofactors NULL, or a double for each of these values: values are taken modulo
@@ -34,7 +34,7 @@ extern "C" {
 fn job_records(
     path: Robj,
     layout: List,
-    in_places_of: Nullable<f64>,
+    column_length: Nullable<f64>,
     first: f64,
     count: f64,
     columns: Robj,
@@ -44,7 +44,7 @@ fn job_records(
 ) -> Robj {
     let prepare = || {
         let mut records = records_of(&path, &layout)?;
-        if let Nullable::NotNull(all) = in_places_of {
+        if let Nullable::NotNull(all) = column_length {
             records = records.column_major_records(all as usize);
         }
         let places = arguments::numbers(&columns, "columns")?;

@@ -17,12 +17,12 @@ const ROWS: usize = 4;
 const LANES: usize = 8;
 
 /// One value of each center of a block.
-type LaneRow = [f64; LANES];
+type DoubleRow = [f64; LANES];
 
 /// All centers, with the coordinates of [`LANES`] centers side by side.
 pub struct ExactCenters {
     columns: usize,
-    rows: Vec<LaneRow>,
+    rows: Vec<DoubleRow>,
 }
 
 /// The nearest center of an observation with its sum of squares, and the least other sum.
@@ -42,7 +42,7 @@ impl ExactCenters {
         let blocks = (centers.len() / columns).div_ceil(LANES);
         // Unused lanes have infinite sums.
         let none = [f64::INFINITY; LANES];
-        let mut rows: Vec<LaneRow> = memory::filled(CLUSTERS, blocks * columns, none)?;
+        let mut rows: Vec<DoubleRow> = memory::filled(CLUSTERS, blocks * columns, none)?;
         rows.par_chunks_mut(columns)
             .zip(centers.par_chunks(LANES * columns))
             .for_each(|(rows, centers)| {

@@ -31,7 +31,7 @@ const LANES: usize = 32;
 const BYTES_AT_A_TIME: usize = 1 << 15;
 
 /// One value of each center of a block.
-type LaneRow = [f32; LANES];
+type SingleRow = [f32; LANES];
 
 /// One value of each observation of a tile.
 type TileRow = [f32; ROWS];
@@ -40,7 +40,7 @@ type TileRow = [f32; ROWS];
 pub struct CenterScreen<'a> {
     frame: &'a Frame,
     /// By block: ‖c‖²/2 with its error subtracted, the coordinates, and ‖c‖.
-    rows: Vec<LaneRow>,
+    rows: Vec<SingleRow>,
 }
 
 /// The center with the least bound, and a lower bound on the distances to all others.
@@ -59,7 +59,7 @@ impl<'a> CenterScreen<'a> {
         let columns = frame.origin.len();
         let height = columns + 2;
         let blocks = (centers.len() / columns).div_ceil(LANES);
-        let mut rows: Vec<LaneRow> = memory::filled(CLUSTERS, blocks * height, [0.0; LANES])?;
+        let mut rows: Vec<SingleRow> = memory::filled(CLUSTERS, blocks * height, [0.0; LANES])?;
         rows.par_chunks_mut(height)
             .zip(centers.par_chunks(LANES * columns))
             .for_each(|(rows, centers)| write_block(frame, rows, centers));
@@ -104,7 +104,7 @@ impl<'a> CenterScreen<'a> {
 }
 
 /// Writes a block for at most [`LANES`] centers. The bounds of unused lanes are infinite.
-fn write_block(frame: &Frame, rows: &mut [LaneRow], centers: &[f64]) {
+fn write_block(frame: &Frame, rows: &mut [SingleRow], centers: &[f64]) {
     let columns = frame.origin.len();
     rows[0] = [f32::INFINITY; LANES];
     for (lane, center) in centers.chunks_exact(columns).enumerate() {
@@ -163,7 +163,7 @@ struct ScreenKernel<'a> {
     /// Number of coordinates of an observation, including the coordinate for the error.
     height: usize,
     tiles: &'a [TileRow],
-    rows: &'a [LaneRow],
+    rows: &'a [SingleRow],
     least: &'a mut [TileLeast],
 }
 
@@ -180,7 +180,7 @@ impl WithSimd for ScreenKernel<'_> {
         } = self;
         let block_rows = height + 1;
         let parts = LANES / (REGISTERS * S::F32_LANES);
-        let blocks = (BYTES_AT_A_TIME / (block_rows * size_of::<LaneRow>())).max(1);
+        let blocks = (BYTES_AT_A_TIME / (block_rows * size_of::<SingleRow>())).max(1);
         for (some, rows) in rows.chunks(blocks * block_rows).enumerate() {
             for (tile, least) in tiles.chunks_exact(height).zip(&mut *least) {
                 least.lanes = S::F32_LANES;
@@ -201,7 +201,7 @@ impl WithSimd for ScreenKernel<'_> {
 fn tile_of_bounds<S: Simd>(
     simd: S,
     tile: &[TileRow],
-    rows: &[LaneRow],
+    rows: &[SingleRow],
     part: usize,
 ) -> [[S::f32s; REGISTERS]; ROWS] {
     let registers = |row: usize| &singles::<S>(&rows[row])[part * REGISTERS..][..REGISTERS];

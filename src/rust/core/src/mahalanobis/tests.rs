@@ -12,6 +12,7 @@ use super::screen::cpu::counting;
 use super::*;
 use crate::cpu::{Cpu, Device};
 use crate::error::{Error, Result};
+use crate::matrix::RowSlices;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;

@@ -10,12 +10,12 @@ use ndarray::Array2;
 
 /// A row of numbers, and its label: an apriori cluster, or the role of the row.
 #[derive(Clone, PartialEq)]
-pub struct Row {
+pub struct LabelledRow {
     pub label: u32,
     pub values: Vec<f64>,
 }
 
-impl fmt::Debug for Row {
+impl fmt::Debug for LabelledRow {
     /// On one line, also in multi-line output.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&format!("{}: {:?}", self.label, self.values))
@@ -25,7 +25,7 @@ impl fmt::Debug for Row {
 /// Rows of the same length.
 #[derive(Clone, PartialEq)]
 pub struct Rows {
-    pub rows: Vec<Row>,
+    pub rows: Vec<LabelledRow>,
     pub columns: usize,
 }
 
@@ -39,7 +39,7 @@ impl Rows {
     /// `n` rows of row-major `values`, all with the label 0.
     pub fn new(values: &[f64], n: usize) -> Self {
         let columns = values.len() / n.max(1);
-        let row = |i: usize| Row {
+        let row = |i: usize| LabelledRow {
             label: 0,
             values: values[i * columns..][..columns].to_vec(),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::agglomerate::{
-    merges_of, merges_on_cpu, side_by_side, with_cpu_screens, Turn,
+    merges_of, merges_on_cpu, side_by_side, with_cpu_screens, ScheduledProblem,
 };
 use gmhclust_core::mahalanobis::{Distance, Problem};
 use gmhclust_core::{Cpu, Merge, Monitor};
@@ -49,10 +49,12 @@ impl Agglomerator<'_> {
         let trees = sizes.iter().filter(|&&size| size > 0).count();
         let is_alone = in_blocks.is_empty() && trees == 1;
         let merge_others = || {
-            side_by_side(&of_numbers(&others), self.cpu, |turn| {
-                match ways[others[turn.index]] {
-                    Way::Cpu => merges_on_cpu(turn.problem, monitor),
-                    Way::Gpu | Way::Block => self.merges_of_tree(turn, &sizes, is_alone, monitor),
+            side_by_side(&of_numbers(&others), self.cpu, |scheduled| {
+                match ways[others[scheduled.index]] {
+                    Way::Cpu => merges_on_cpu(scheduled.problem, monitor),
+                    Way::Gpu | Way::Block => {
+                        self.merges_of_tree(scheduled, &sizes, is_alone, monitor)
+                    }
                 }
             })
         };
@@ -114,18 +116,18 @@ impl Agglomerator<'_> {
     /// is possible unless the problem `is_alone`. `sizes` is the result of [`Self::tree_sizes`].
     fn merges_of_tree(
         &self,
-        turn: Turn<'_, '_>,
+        scheduled: ScheduledProblem<'_, '_>,
         sizes: &[usize],
         is_alone: bool,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        if sizes[turn.rank] == 0 {
-            return merges_on_cpu(turn.problem, monitor);
+        if sizes[scheduled.rank] == 0 {
+            return merges_on_cpu(scheduled.problem, monitor);
         }
         let devices = self.devices.len();
-        let device = &self.devices[turn.rank % devices];
-        let share = share_of_blocks(sizes, turn.rank, devices, self.cpu.threads());
-        merges_of(turn.problem, monitor, |distinct| {
+        let device = &self.devices[scheduled.rank % devices];
+        let share = share_of_blocks(sizes, scheduled.rank, devices, self.cpu.threads());
+        merges_of(scheduled.problem, monitor, |distinct| {
             let grown = if self.has_tree(distinct.problem) {
                 tree::grow(
                     device,

@@ -33,6 +33,6 @@ mod tentative;
 mod work;
 
 pub use one_problem::{merges_of, merges_on_cpu, with_cpu_screens, DistinctProblem};
-pub use side_by_side::{side_by_side, Turn};
+pub use side_by_side::{side_by_side, ScheduledProblem};
 pub use spatial_order::sort_spatially;
 pub use work::work;

@@ -10,14 +10,14 @@ use crate::mahalanobis::problem::Problem;
 use crate::memory;
 use crate::merge::Merge;
 
-/// A problem whose turn has come.
+/// A problem, and its rank in the order of work.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn<'p, 'x> {
+pub struct ScheduledProblem<'p, 'x> {
     pub problem: &'p Problem<'x>,
     /// The index of the problem among all problems.
     pub index: usize,
-    /// Number of problems whose turn comes before. Turns are in decreasing order of size, so that
-    /// no large problem is left for the end.
+    /// Number of problems that are started before. Problems are started in decreasing order of
+    /// size, so that no large problem is left for the end.
     pub rank: usize,
 }
 
@@ -30,7 +30,7 @@ pub struct Turn<'p, 'x> {
 pub fn side_by_side(
     problems: &[&Problem<'_>],
     cpu: &Cpu,
-    merges_of: impl Fn(Turn<'_, '_>) -> Result<Vec<Merge>> + Sync,
+    merges_of: impl Fn(ScheduledProblem<'_, '_>) -> Result<Vec<Merge>> + Sync,
 ) -> Result<Vec<Vec<Merge>>> {
     let mut order: Vec<usize> = (0..problems.len()).collect();
     order.sort_by_key(|&index| Reverse(problems[index].clusters()));
@@ -39,12 +39,12 @@ pub fn side_by_side(
     memory::check("the clustering needs", working.sum())?;
     let merges_at = |(rank, &index): (usize, &usize)| {
         let problem = problems[index];
-        let turn = Turn {
+        let scheduled = ScheduledProblem {
             problem,
             index,
             rank,
         };
-        Ok((index, merges_of(turn)?))
+        Ok((index, merges_of(scheduled)?))
     };
     let found: Vec<_> = if let [only] = &order[..] {
         vec![cpu.install_awake(|| merges_at((0, only)))?]
