@@ -3,12 +3,8 @@
 
 #pragma once
 
+#include "block.cuh"
 #include "clusters.cuh"
-
-__device__ __forceinline__ float sum_of_warp(float value) {
-  for (int step = WARP / 2; step > 0; step /= 2) value += __shfl_xor_sync(WHOLE_WARP, value, step);
-  return value;
-}
 
 // The radius, raised by the rounding error of the distance in it.
 __device__ __forceinline__ float rounded_radius(uint p, float radius) {
@@ -25,7 +21,7 @@ __device__ void enclose_by_warp(uint p, Element element, bool there, float aroun
   float square = 0;
   for (uint k = 0; k < p; k++) {
     float x = there ? element(k) : 0;
-    float center = sum_of_warp(x) / fmaxf((float)members, 1.0f);
+    float center = warp_sum(x) / fmaxf((float)members, 1.0f);
     if (threadIdx.x % WARP == 0) rows[k * count + at] = center;
     float d = x - center;
     square = fmaf(d, d, square);

@@ -31,7 +31,7 @@ __device__ double block_max(Shared &shared, double value) {
 }
 
 // The sum over the lanes of a warp, in all lanes.
-__device__ __forceinline__ double warp_sum(double value) {
+template <class T> __device__ __forceinline__ T warp_sum(T value) {
   for (int offset = WARP / 2; offset; offset /= 2)
     value += __shfl_xor_sync(WHOLE_WARP, value, offset);
   return value;

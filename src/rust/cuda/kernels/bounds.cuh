@@ -12,8 +12,8 @@
 // Largest norm of a whitened difference, in screen units, whose square does not overflow. As in
 // frame.rs.
 #define LARGEST_WHITENED 1e18
-// Largest coordinate, in screen units. As in frame.rs.
-#define LARGEST_COORDINATE 1048576.0
+// Log2 of the largest coordinate, in screen units. As in frame.rs.
+#define LOG2_LARGEST_COORDINATE 20
 
 // Exceeds what underflow can add to a bound or to the left side of `may_be_near`: the least number
 // that is not subnormal.
@@ -38,7 +38,7 @@ __device__ __forceinline__ float error_of(double lost) {
 
 // Whether a whitening factor with this stretch can be used in single precision.
 __device__ __forceinline__ bool is_usable(uint p, double stretch) {
-  return stretch * LARGEST_COORDINATE * sqrt((double)p) < LARGEST_WHITENED;
+  return stretch * (1 << LOG2_LARGEST_COORDINATE) * sqrt((double)p) < LARGEST_WHITENED;
 }
 // Writes the scalars that depend on the whitening factor of a cluster: `stretch` is an upper bound
 // on its stretch, and `low` a lower bound.
@@ -129,20 +129,19 @@ __device__ __forceinline__ float enough_for(float limit, float to_target, float 
   return least * least;
 }
 
-// Computes the bound for the cluster at `position`, from the arguments of `may_be_near`.
+// Computes the bound for a cluster, from the arguments of `may_be_near`. `scalars` are the
+// cluster's, which are read only if there are `member_distances`.
 // `whitened(factor, enough)` returns ||W d||², or a part of the sum that already exceeds `enough`.
 // Returns false if the bound cannot be below `limit`.
 template <class Whitened>
-__device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position,
+__device__ __forceinline__ bool bound_of(bool member_distances, const float *scalars,
                                          const float *query, float square, float target_low,
                                          float error, float limit, const Margins &margins,
                                          Whitened whitened, Bound &out) {
-  uint p = clusters.dimensions;
-  const float *scalars = row_at(clusters, position) + p * ROW_STRIDE;
   auto scalar = [&](uint which) { return scalars[which * ROW_STRIDE]; };
   float distance = __fsqrt_rn(square);
   float near = fmaxf(distance * margins.shrink - error, 0.0f), far = near;
-  if (clusters.member_distances) {
+  if (member_distances) {
     float from_query =
         mean_norm(square, distance, query[VARIANCE], query[FOURTH], query[LARGEST], query[THIRD]);
     float from_target = mean_norm(square, distance, scalar(VARIANCE), scalar(FOURTH),

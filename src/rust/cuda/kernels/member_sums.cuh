@@ -73,13 +73,13 @@ __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_s
   __syncthreads();
   for (uint start = 0; start < n; start += THREADS) {
     uint m = start + threadIdx.x;
-    uint place = NONE;
+    uint position = NONE;
     double2 term = make_double2(0, 0);
     if (m < n) {
-      place = positions[slots[m]];
-      if (births[place] >= birth || sizes[place] == 1) place = NONE;
+      position = positions[slots[m]];
+      if (births[position] >= birth || sizes[position] == 1) position = NONE;
     }
-    if (place != NONE) {
+    if (position != NONE) {
       const double *x = all + (size_t)members[m] * p;
       Difference<P> difference(p, READABLE, [=](uint k) { return x[k] - mean[k]; });
       double distance =
@@ -87,17 +87,17 @@ __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_s
       term = exact_term(distance, quanta);
     }
     // The members of a cluster are consecutive, so most warps have a single cluster.
-    uint head = __shfl_sync(WHOLE_WARP, place, 0);
-    if (__all_sync(WHOLE_WARP, place == head)) {
+    uint head = __shfl_sync(WHOLE_WARP, position, 0);
+    if (__all_sync(WHOLE_WARP, position == head)) {
       for (int offset = WARP / 2; offset; offset /= 2) {
         term.x += __shfl_xor_sync(WHOLE_WARP, term.x, offset);
         term.y += __shfl_xor_sync(WHOLE_WARP, term.y, offset);
       }
-      if (threadIdx.x % WARP != 0) place = NONE;
+      if (threadIdx.x % WARP != 0) position = NONE;
     }
-    if (place != NONE) {
-      atomicAdd(sums + 2 * place, term.x);
-      atomicAdd(sums + 2 * place + 1, term.y);
+    if (position != NONE) {
+      atomicAdd(sums + 2 * position, term.x);
+      atomicAdd(sums + 2 * position + 1, term.y);
     }
   }
   __syncthreads();

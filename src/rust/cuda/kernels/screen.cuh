@@ -23,9 +23,7 @@
 #define FEW_PLACES (WARPS * WARP)
 // Number of observations from which the center of a screen is computed.
 #define CENTER_SAMPLE 31
-// Log2 of the largest coordinate in screen units, and the largest exponent of a unit. As in
-// frame.rs.
-#define LOG2_LARGEST_COORDINATE 20
+// Largest exponent of a unit. As in frame.rs.
 #define LARGEST_EXPONENT 250
 
 // Number of balls.
@@ -179,7 +177,7 @@ __device__ __forceinline__ void place_union(const Problem &problem, uint positio
     square = fmaf(d, d, square);
   }
   lost = warp_sum(lost);
-  square = sum_of_warp(square);
+  square = warp_sum(square);
   if (threadIdx.x > 0) return;
   float error = error_of(lost), low = low_of(problem, shape);
   arrays.errors[at] = error;
@@ -237,7 +235,6 @@ __device__ __noinline__ Placed bound_at(const Problem &problem, uint birth, uint
   const float *query = problem.query();
   uint p = problem.p, there = min(place, problem.places - 1);
   ulong at = problem.first + there;
-  const Clusters none = {nullptr, nullptr, p, false};
   Margins margins(p);
   // All values are requested before any is used.
   uint age = arrays.ages[at];
@@ -253,7 +250,7 @@ __device__ __noinline__ Placed bound_at(const Problem &problem, uint birth, uint
   };
   Bound bound;
   float value = 0;
-  is_near = bound_of(none, 0, query, square, low, error, limit, margins, whitened, bound) &&
+  is_near = bound_of(false, nullptr, query, square, low, error, limit, margins, whitened, bound) &&
             is_below(bound.to_query + bound.to_target, limit, margins, value);
   if (is_near) placed.bound = value;
   return placed;

@@ -59,8 +59,8 @@ __device__ void place_row(const Tree &tree, const Clusters &clusters, const floa
     square = fmaf(d, d, square);
     region_square = fmaf(region_d, region_d, region_square);
   }
-  square = sum_of_warp(square);
-  if (by_regions) region_square = sum_of_warp(region_square);
+  square = warp_sum(square);
+  if (by_regions) region_square = warp_sum(region_square);
   if (lane > 0) return;
   float low = row[p + LOW], error = row[p + ERROR];
   auto enlarge = [&](float *rows, size_t count, uint at, float squares) {

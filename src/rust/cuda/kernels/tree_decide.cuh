@@ -186,7 +186,8 @@ __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint
   double floor;
   for (;;) {
     if (!find(search, from, limit, growth, enough, sweep)) {
-      // More clusters than there is room for have the same bound, just below this limit.
+      // More clusters are near than there is room for, and many have the same bound, just below
+      // this limit.
       limit = search.limit;
       bool are_few = search.found <= MAX_CROWDED;
       float below = BELOW_CROWD * limit;

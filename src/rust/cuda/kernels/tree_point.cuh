@@ -150,7 +150,8 @@ __device__ bool loose_bound(const Clusters &clusters, const TreePoint &point, ui
   auto whitened = [&](uint factor, float enough) {
     return point.whitened(p, mean, factors + factor, enough);
   };
-  return bound_of(clusters, position, query, square, low, error, limit, margins, whitened, out);
+  return bound_of(clusters.member_distances, scalars, query, square, low, error, limit, margins,
+                  whitened, out);
 }
 
 // Whether a ball, whose values are `stride` apart, can hold a cluster whose bound is below the

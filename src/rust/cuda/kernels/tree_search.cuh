@@ -306,7 +306,7 @@ __device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters 
     // The cluster may have been merged since it was listed.
     bool near = lane < AT_ONCE && n < count && low >= 0 && !is_ruled_out &&
                 bound_of(
-                    clusters, position, query, square, low, error, limit, margins,
+                    clusters.member_distances, scalars, query, square, low, error, limit, margins,
                     [&](uint, float) { return sum; }, bound) &&
                 is_below(bound.to_query + bound.to_target, limit, margins, value);
     take(position, near, near ? value : single_infinity(), bound, margins, Norms{p, differences});
@@ -372,15 +372,17 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
     for (uint b = 0; b < BALLS_A_WARP; b++) {
       if (!(found.left >> b & 1)) continue;
       uint position = found.positions[b];
+      const float *scalars = row_at(clusters, position) + p * ROW_STRIDE;
       auto whitened = [&](uint which, float enough) {
         return TreePoint(clusters, position).whitened(p, mean, factor + which, enough);
       };
       Bound bound;
       float value = 0;
-      bool near = found.is_near(query, b, margins) &&
-                  bound_of(clusters, position, query, found.squares[b], found.lows[b],
-                           query[ERROR] + found.errors[b], limit, margins, whitened, bound) &&
-                  is_below(bound.to_query + bound.to_target, limit, margins, value);
+      bool near =
+          found.is_near(query, b, margins) &&
+          bound_of(clusters.member_distances, scalars, query, found.squares[b], found.lows[b],
+                   query[ERROR] + found.errors[b], limit, margins, whitened, bound) &&
+          is_below(bound.to_query + bound.to_target, limit, margins, value);
       take(position, near, near ? value : single_infinity(), bound, margins,
            Norms{clusters, query, position - lane});
     }

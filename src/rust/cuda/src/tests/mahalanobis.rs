@@ -48,6 +48,23 @@ fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_the_gpu(14, 60);
 }
 
+/// A search goes on to further balls than those next to its query.
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn a_block_searches_all_balls_like_the_cpu_on_small_data() {
+    let (n, p) = (400, 3);
+    let mut random = Random(99);
+    let labels: Vec<u32> = (0..n).map(|i| 1 + u32::from(i % 2 == 0)).collect();
+    let x = draw(&mut random, Data::Mixture, n, p);
+    let options = Options {
+        threshold: 20.0,
+        distance: Distance::Centroid,
+        ..options(&mut random, n)
+    };
+    let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
+    assert_eq!(run(&x, Some(&labels), &options, &cuda(4)), expected);
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn a_block_merges_thousands_of_observations_like_the_cpu() {
