@@ -5,8 +5,8 @@ use crate::next_float::NextFloat;
 /// The unit roundoff of single precision.
 pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// An upper bound on the error in the norm of a vector of fewer than 2¹³ elements whose squares
-/// underflow: each square loses at most half of the least number, 2⁻¹⁴⁹.
+/// An upper bound on the error in the norm of a vector of at most 2¹³ elements whose squares
+/// underflow: each square is off by at most half of the least number, 2⁻¹⁴⁹.
 pub const LOST_IN_NORM: f32 = 1.0 / (1u128 << 68) as f32;
 
 /// Smallest magnitude of a coordinate in single precision; smaller coordinates become zero. Their

@@ -15,8 +15,7 @@
 // Log2 of the largest coordinate, in screen units. As in frame.rs.
 #define LOG2_LARGEST_COORDINATE 20
 
-// Exceeds what underflow can add to a bound or to the left side of `may_be_near`: the least number
-// that is not subnormal.
+// Exceeds what underflow can add to a bound: the least number that is not subnormal.
 #define UNDERFLOW 1.17549435e-38f
 // An upper bound on the error in the norm of a vector whose squares underflow. As in
 // single_precision.rs.
@@ -111,7 +110,8 @@ __device__ __forceinline__ bool may_be_near(float square, float low, float error
                                             const Margins &margins) {
   float left = low * margins.cautious;
   float right = fmaf(low, error, 2.0f * limit);
-  // If both sides underflow, the comparison rules nothing out.
+  // If both sides underflow, the comparison rules nothing out. Underflow of `left * square` can
+  // matter only if `low` is great, and then `low * error` is greater.
   return left * (left * square) <= fmaf(right, right, UNDERFLOW);
 }
 
@@ -164,9 +164,11 @@ __device__ __forceinline__ bool bound_of(bool member_distances, const float *sca
   return true;
 }
 
-// A lower bound on a distance, given the sum of lower bounds on the two directed distances.
+// A lower bound on a distance, given the sum of lower bounds on the two directed distances; 0 if
+// the sum is NaN, and never -0.
 __device__ __forceinline__ float half_of(float sum, const Margins &margins) {
-  return fmaxf(fmaf(margins.slack, sum, -UNDERFLOW), 0.0f);
+  float half = fmaf(margins.slack, sum, -UNDERFLOW);
+  return half > 0 ? half : 0;
 }
 
 // Writes `half_of(sum)` to `value`. Returns whether it is below `limit`, or `limit` is infinite.
@@ -190,7 +192,6 @@ __device__ __forceinline__ void touch_factor(const Clusters &clusters, uint numb
 __device__ __forceinline__ bool ball_competes(float square, float error, float low, float limit,
                                               const Margins &margins) {
   float distance = __fsqrt_rn(square) * margins.shrink - error;
-  // The negation makes NaN true.
-  float bound = fmaf(fmaxf(distance, 0.0f) * low, margins.slack * 0.999999f, -UNDERFLOW);
-  return !(bound >= limit);
+  float bound;
+  return is_below(fmaxf(distance, 0.0f) * low * 0.999999f, limit, margins, bound);
 }

@@ -216,7 +216,7 @@ __host__ __device__ double mean_norm(const double *moments, double square) {
   double factor = 4.0 * moments[MOMENT_LARGEST] + 2.0 * moments[MOMENT_VARIANCE] + square;
   double total =
       moments[MOMENT_FOURTH] + factor * square + 4.0 * moments[MOMENT_THIRD] * sqrt(square);
-  return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
+  return total >= LEAST_MOMENT ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
 }
 
 // Iterates over row i of W, in bands.

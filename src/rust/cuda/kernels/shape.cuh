@@ -36,7 +36,7 @@ __host__ __device__ __forceinline__ uint banded_length(uint p) { return band_sta
 
 // Smallest fourth moment, and smallest square of a third moment, that a bound uses. Smaller moments
 // may have lost digits to underflow, and a bound could exceed its distance. For fourth moments,
-// this is LEAST_FOURTH in clusters/reshape.rs.
+// this is LEAST_FOURTH in screen/profile.rs.
 #define LEAST_MOMENT 1e-290
 
 // An upper bound on the largest eigenvalue of a symmetric p x p matrix with this trace and this sum

@@ -150,14 +150,16 @@ __device__ __forceinline__ void list_near_balls(const Tree &tree, SearchState &s
 
 // Whether the leading coordinates of a difference d show that the bound, as in `bound_of`, is not
 // below the limit. `square` is the sum of squares of these coordinates, `sum` that of the same rows
-// of W d, for the query's factor W. These rows use no other coordinates, which can only raise the
-// bound.
+// of W d, for the query's factor W. These rows use no other coordinates. Others can only raise the
+// bound if `low`, that of the cluster, is not below the loss to rounding that they add. Otherwise,
+// a cluster that is ruled out here could have a bound below the limit, and the next sweep, which
+// leaves out clusters below this limit, would not find it either.
 __device__ __forceinline__ bool are_enough(const float *query, float square, float sum, float low,
                                            float error, float limit, const Margins &margins) {
   float distance = __fsqrt_rn(square);
   float to_target = low * fmaxf(distance * margins.shrink - error, 0.0f);
   float lost = lost_of(query[RELATIVE], query[ABSOLUTE], distance, error);
-  return sum > enough_for(limit, to_target, lost);
+  return low >= 1.01f * query[RELATIVE] && sum > enough_for(limit, to_target, lost);
 }
 
 // The clusters in BALLS_A_WARP listed balls, from ball `first` of the list on, compared with the

@@ -12,7 +12,6 @@ use super::screen::cpu::counting;
 use super::*;
 use crate::cpu::{Cpu, Device};
 use crate::error::{Error, Result};
-use crate::matrix::RowSlices;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -61,30 +60,6 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
         let fast = run(&x, labels.as_deref(), options, &cpu);
         assert_eq!(fast, slow);
     });
-}
-
-/// Whitening factors of such clusters have squares that are subnormal in single precision.
-#[test]
-fn clusters_of_great_extent_are_those_of_the_slow_version() {
-    let (n, p, cpu) = (400, 3, Cpu::new(2).unwrap());
-    for exponent in 18..31 {
-        let mut values = draw(&mut Random::of(exponent), Data::Mixture, n, p)
-            .values()
-            .to_vec();
-        values
-            .iter_mut()
-            .for_each(|v| *v *= 10f64.powi(exponent as i32));
-        let x = observations(values, n, p);
-        let options = Options {
-            threshold: 2.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let slow = run(&x, None, &options, &exhaustive(Source::Merged));
-        assert_eq!(run(&x, None, &options, &cpu), slow, "10^{exponent}");
-    }
 }
 
 /// The number of searches of a clustering plus the number of candidates that they find.

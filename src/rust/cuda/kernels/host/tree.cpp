@@ -35,3 +35,22 @@ EXPORT void host_tree(const Tree *tree, const Clusters *clusters, uint what,
     return launch({3}, THREADS, [&] { start(*tree, *clusters, 0, used, points); });
   launch({1}, THREADS, [&] { grow(*tree, *clusters); });
 }
+
+#if IS_WIDE
+// Writes to `part` whether the leading coordinates of a difference d, with the first square and sum
+// as in `are_enough`, rule out a cluster with this LOW; and to `whole` whether all coordinates, with
+// the second square and sum, rule it out. `query` has the scalars of a query with a factor.
+EXPORT void host_rule_out(uint p, const float *query, const float *squares, const float *sums,
+                          float low, float error, float limit, bool *part, bool *whole) {
+  Margins margins(p);
+  *part = are_enough(query, squares[0], sums[0], low, error, limit, margins);
+  Bound bound;
+  float value;
+  bool is_near = may_be_near(squares[1], query[LOW] + low, error, limit, margins) &&
+                 bound_of(
+                     false, nullptr, query, squares[1], low, error, limit, margins,
+                     [&](uint, float) { return sums[1]; }, bound) &&
+                 is_below(bound.to_query + bound.to_target, limit, margins, value);
+  *whole = !is_near;
+}
+#endif

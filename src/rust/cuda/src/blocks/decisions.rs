@@ -21,7 +21,6 @@ use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
 use gmhclust_core::mahalanobis::{
     distance, AgglomerationDevice, Distance, Options, Problem, Subthreshold,
 };
-use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::testing::{draw, observations, Data, Random, DATA};
@@ -624,19 +623,6 @@ fn compare_with_the_cpu(x: &Observations, options: Options, registers: u32) {
     let cpu = Cpu::new(1).unwrap();
     let expected = cpu.agglomerate(&[problem], &Monitor::default());
     assert_eq!(found, expected.unwrap());
-}
-
-/// Whitening factors of such clusters have squares that are subnormal in single precision.
-#[test]
-fn a_block_merges_clusters_of_great_extent_like_the_cpu() {
-    let (n, p) = (400, 3);
-    let options = options(2.0, Subthreshold::Mahal, Distance::Centroid, false);
-    for exponent in (19..30).step_by(2) {
-        let x = draw(&mut random(exponent), Data::Mixture, n, p);
-        let unit = 10f64.powi(exponent as i32);
-        let x = observations(x.values().iter().map(|v| v * unit).collect(), n, p);
-        compare_with_the_cpu(&x, options, 16);
-    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Distance, Options, Problem, Subthreshold};
+use gmhclust_core::single_precision::{down, up, UNIT};
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
@@ -220,4 +221,102 @@ fn a_wide_tree_of_the_kernels_with_a_full_list_is_that_of_the_cpu() {
         &family, &problem, 1_000_000, placement, true, &never, &never,
     );
     assert_eq!(found.as_ref(), Some(&expected.unwrap()[0]));
+}
+
+/// Whether a wide tree rules out a cluster by the leading coordinates of its difference from a
+/// query, and by all of them. There are two squares of norms of the difference, by the leading
+/// coordinates and by all, and two of the whitened difference. The whitening factor's stretch is
+/// between `least` and `most`, and that of the cluster's is at least `low`.
+fn rules_out(
+    host: &Library,
+    (squares, sums): ([f64; 2], [f64; 2]),
+    (least, most): (f64, f64),
+    low: f64,
+    limit: f32,
+) -> [bool; 2] {
+    type RuleOut = unsafe extern "C" fn(
+        u32,
+        *const f32,
+        *const f32,
+        *const f32,
+        f32,
+        f32,
+        f32,
+        *mut bool,
+        *mut bool,
+    );
+    // SAFETY: That is the function's type.
+    let rule_out = unsafe { function::<RuleOut>(host, "host_rule_out") };
+    let (p, error) = (100, 1.0 / (1u64 << 59) as f32);
+    let mut query = [0.0f32; 9];
+    query[1] = down(least);
+    query[2] = up((2 * p + 12) as f64 * UNIT * most);
+    query[3] = up(1.000_001 * most);
+    let [squares, sums] = [squares, sums].map(|values| values.map(|value| value as f32));
+    let mut ruled_out = [false; 2];
+    let [part, whole] = &mut ruled_out;
+    // SAFETY: The kernels read two squares, two sums and the scalars of a query, and write two
+    // flags.
+    unsafe {
+        rule_out(
+            p as u32,
+            query.as_ptr(),
+            squares.as_ptr(),
+            sums.as_ptr(),
+            down(low),
+            error,
+            limit,
+            part,
+            whole,
+        );
+    }
+    ruled_out
+}
+
+/// A sweep leaves out clusters below the limit of the sweep before, which that one has found, unless
+/// it has ruled them out too early.
+#[test]
+fn leading_coordinates_rule_out_only_what_all_coordinates_rule_out() {
+    let host = library("tree.cpp", &["DIMENSIONS=104"]);
+    let mut random = Random::of(82);
+    let mut count = 0;
+    for case in 0..20_000 {
+        // W is diagonal: its elements, and those of the difference, are of two sizes.
+        let mut size = || 10f64.powf(-7.0 * random.uniform());
+        let (stretches, lengths, low) = ([size(), size()], [size(), size()], size());
+        let [a, b] = [0, 1].map(|part| lengths[part].powi(2));
+        let [c, d] = [0, 1].map(|part| (lengths[part] * stretches[part]).powi(2));
+        let (squares, sums) = ([a, a + b], [c, c + d]);
+        let [least, most] = [f64::min, f64::max].map(|of| of(stretches[0], stretches[1]));
+        // Near the bound by the leading coordinates.
+        let bound = 0.5 * (c.sqrt() + low * a.sqrt());
+        let limit = (bound * (1.0 - 1e-4 * random.uniform())) as f32;
+        let [part, whole] = rules_out(&host, (squares, sums), (least, most), low, limit);
+        let case = format!("case {case}, {stretches:?}, {lengths:?}, {low}, {limit}");
+        assert!(whole || !part, "{case}");
+        count += usize::from(part);
+    }
+    assert!(count > 1_000, "{count}");
+}
+
+/// Squares of small whitening factors are subnormal in single precision, or zero.
+#[test]
+fn no_cluster_below_the_limit_is_ruled_out_where_squares_underflow() {
+    let host = library("tree.cpp", &["DIMENSIONS=104"]);
+    let mut random = Random::of(83);
+    for case in 0..20_000 {
+        let stretch = 10f64.powf(-15.0 - 30.0 * random.uniform());
+        let length = 2f64.powf(40.0 * random.uniform() - 20.0);
+        let distance = stretch * length;
+        let (square, sum) = (length * length, distance * distance);
+        let limit = up(distance);
+        let ruled_out = rules_out(
+            &host,
+            ([square; 2], [sum; 2]),
+            (stretch, stretch),
+            stretch,
+            limit,
+        );
+        assert_eq!(ruled_out, [false; 2], "case {case}, {stretch}, {length}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::mahalanobis::distance;
 use crate::mahalanobis::lanes::{add_multiple, groups, groups_mut, row_width};
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::{frobenius_norm, packed_len, trace};
-use crate::mahalanobis::screen::Spread;
+use crate::mahalanobis::screen::{Spread, LEAST_FOURTH};
 use crate::mahalanobis::shape::{self, Workspace};
 use crate::mahalanobis::subthreshold::ShapeRule;
 use crate::monitor::Monitor;
@@ -56,11 +56,6 @@ impl WithSimd for Reshape<'_> {
         }
     }
 }
-
-/// Smallest fourth moment that a bound uses. Smaller fourth moments belong to members at distances
-/// below 1e-72; they and the squares of second moments may have lost digits to underflow. If too
-/// small, a bound could exceed its distance.
-const LEAST_FOURTH: f64 = 1e-290;
 
 /// Bounds on the central moments of a cluster of `size` members.
 #[inline(always)]
@@ -266,5 +261,7 @@ mod tests {
         moments.fourth = 1e-320;
         let tiny = spread(&moments, 2.0, 1);
         assert_eq!(tiny.mean_norm(1e-160), 0.0);
+        // The square of this square is subnormal.
+        assert_eq!(Spread::default().mean_norm(2.7e-162), 0.0);
     }
 }

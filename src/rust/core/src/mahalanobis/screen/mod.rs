@@ -15,7 +15,8 @@
 //!
 //! The bounds allow for rounding: each cluster's `error` bounds the distance between its stored
 //! mean and its exact mean, and all other margins are a priori bounds of the form c·p·2⁻²⁴.
-//! Where products or squares underflow, a bound is lowered by more than underflow can have raised it.
+//! Where products or squares underflow, a bound is lowered by more than underflow can have raised
+//! it.
 //!
 //! Where groups of clusters are tight and far apart, one single per coordinate cannot separate the
 //! clusters of a group. A frame of [`MeanPrecision::Double`] stores each coordinate as the sum of
@@ -29,6 +30,6 @@ mod request;
 mod view;
 
 pub use frame::{ClusterFrame, MeanPrecision};
-pub use profile::{Profile, Spread};
+pub use profile::{Profile, Spread, LEAST_FOURTH};
 pub(crate) use request::{ScreenAnswer, ScreenRequest};
 pub use view::ClusterView;

@@ -1,5 +1,10 @@
 //! The properties of a cluster that its bounds depend on, in data units.
 
+/// Smallest fourth moment that a bound uses. Smaller fourth moments belong to members at distances
+/// below 1e-72; they and the squares of second moments may have lost digits to underflow. If too
+/// small, a bound could exceed its distance.
+pub const LEAST_FOURTH: f64 = 1e-290;
+
 /// Bounds on the central moments of the members r of a cluster, in data units.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spread {
@@ -14,12 +19,12 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Hölder's lower bound on E‖r + u‖, given `square` = ‖u‖²; 0 for a single observation.
+    /// Hölder's lower bound on E‖r + u‖, given `square` = ‖u‖².
     pub fn mean_norm(&self, square: f64) -> f64 {
         let second = self.variance + square;
         let factor = 4.0 * self.largest + 2.0 * self.variance + square;
         let total = self.fourth + factor * square + 4.0 * self.third * square.sqrt();
-        if total > 0.0 {
+        if total >= LEAST_FOURTH {
             second.sqrt() * (second / total.sqrt()) * (1.0 - 1e-6)
         } else {
             0.0

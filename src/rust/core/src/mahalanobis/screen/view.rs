@@ -14,7 +14,7 @@ pub struct ClusterView {
     /// Packed whitening factor W. Empty for the identity, and if W is too large for bounds.
     pub whitening: Vec<f32>,
     /// Relative error of ‖Wδ‖ in single precision: ‖Wδ‖ is off by at most `relative`·‖δ‖ +
-    /// `absolute`·(both errors).
+    /// `absolute`·(both errors) + [`LOST_IN_NORM`](crate::single_precision::LOST_IN_NORM).
     pub relative: f32,
     /// Factor of the errors of the means: see `relative`.
     pub absolute: f32,

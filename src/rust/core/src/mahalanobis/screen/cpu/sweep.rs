@@ -138,8 +138,9 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             let row = |k: usize| rows[k * registers + part];
             let square = squared_distance::<S, DOUBLE>(simd, query, rows, part);
             // Tests (s_a + s_b)·(shrink·√square − error) ≤ 2·limit without the root. The test is
-            // true for all clusters if both sides underflow: the summand exceeds what underflow
-            // can add to `left`. The test is never true for a removed cluster, whose low is NaN.
+            // true for all clusters if both sides underflow: underflow of low·square can matter
+            // only if `low` is great, and then low·error is greater. The test is never true for a
+            // removed cluster, whose low is NaN.
             let low = simd.add_f32s(query_low, row(coordinates + LOW));
             let error = simd.add_f32s(query_error, row(coordinates + ERROR));
             let left = simd.mul_f32s(low, cautious);

@@ -21,8 +21,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// The elements of whitening factors are near `scale`. Every cluster has a factor unless `scale`
-    /// is 1.
+    /// The elements of whitening factors are near `scale`. Every cluster has a factor unless
+    /// `scale` is 1.
     fn new(
         random: &mut Random,
         (data, n, p): (Data, usize, usize),
