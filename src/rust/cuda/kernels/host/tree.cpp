@@ -37,9 +37,9 @@ EXPORT void host_tree(const Tree *tree, const Clusters *clusters, uint what,
 }
 
 #if IS_WIDE
-// Writes to `part` whether the leading coordinates of a difference d, with the first square and sum
-// as in `are_enough`, rule out a cluster with this LOW; and to `whole` whether all coordinates, with
-// the second square and sum, rule it out. `query` has the scalars of a query with a factor.
+// Writes to `part` whether the leading coordinates of a difference d, with the first square and
+// sum as in `are_enough`, rule out a cluster with this LOW; and to `whole` whether all coordinates,
+// with the second square and sum, rule it out. `query` has the scalars of a query with a factor.
 EXPORT void host_rule_out(uint p, const float *query, const float *squares, const float *sums,
                           float low, float error, float limit, bool *part, bool *whole) {
   Margins margins(p);

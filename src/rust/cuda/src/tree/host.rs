@@ -273,8 +273,8 @@ fn rules_out(
     ruled_out
 }
 
-/// A sweep leaves out clusters below the limit of the sweep before, which that one has found, unless
-/// it has ruled them out too early.
+/// A sweep leaves out clusters below the limit of the sweep before. That sweep has found them,
+/// unless it has ruled them out too early.
 #[test]
 fn leading_coordinates_rule_out_only_what_all_coordinates_rule_out() {
     let host = library("tree.cpp", &["DIMENSIONS=104"]);
