@@ -124,7 +124,7 @@ drop_redundant <- function(x, arg, call) {
 }
 
 # Gives the message about redundant columns, which mhclust() keeps, as mhca does.
-tell_redundant <- function(x, arg, call) {
+inform_of_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(invisible())
   inform_user(
@@ -146,7 +146,7 @@ redundant_text <- function(x, found, arg) {
 
 # Gives a message with the number of merges to full-size clusters with a singular covariance, if
 # their share is relevant.
-tell_singular <- function(settings, call) {
+inform_of_singular <- function(settings, call) {
   singular <- settings$singular
   if (singular == 0 || singular < relevant_share * settings$full_size) return(invisible())
   inform_user(

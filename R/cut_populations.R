@@ -263,7 +263,7 @@ cut_populations <- function(tree,
     model = model, names = tree$labels,
     strength = strength, outlier = density$outlier
   )
-  if (way == "valleys") tell_large_population(result, options$finer, call)
+  if (way == "valleys") inform_of_large_population(result, options$finer, call)
   result
 }
 
@@ -350,7 +350,7 @@ new_populations <- function(population, members, levels, ..., names = NULL) {
 # The share of all members in one population above which a message suggests other settings.
 large_share <- 0.9
 
-tell_large_population <- function(populations, finer, call) {
+inform_of_large_population <- function(populations, finer, call) {
   sizes <- attr(populations, "sizes")
   share <- sizes[1] / (sum(sizes) + attr(populations, "rest"))
   if (share <= large_share) return(invisible())

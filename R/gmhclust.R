@@ -385,7 +385,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
     tree$g.labels <- options$clusters$labels[value$g_labels]
   }
   if (options$warn) {
-    tell_singular(tree$settings, call)
+    inform_of_singular(tree$settings, call)
     inform_of_inversions(tree, call)
   }
   tree

@@ -64,7 +64,7 @@ mhclust <- function(x,
   extra <- backend_options(list(...), call)
   of_data <- extra[names(extra) %in% observation_options]
   x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), of_data), quote = TRUE)
-  tell_redundant(x, "x", call)
+  inform_of_redundant(x, "x", call)
   for (arg in c("backend", "threads", "devices")) {
     if (!arg %in% names(extra)) extra[arg] <- list(session_option(arg))
   }

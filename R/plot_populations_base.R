@@ -27,7 +27,7 @@ draw_populations_base <- function(content, colours, scale, main, call) {
   }
   draw_legends(content, colours, scale, place, plan)
   draw_note(plan)
-  tell_notes(plan, call)
+  inform_of_notes(plan, call)
   NULL
 }
 

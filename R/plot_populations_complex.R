@@ -51,7 +51,7 @@ draw_complex <- function(content, colours, scale, main, more, call) {
     plan$note$text, inches(picture_margin), inches(picture_margin / 2), just = c("left", "bottom"),
     gp = grid::gpar(fontsize = plan$note$points, col = "grey30", lineheight = 1)
   )
-  tell_notes(plan, call)
+  inform_of_notes(plan, call)
   parts
 }
 

@@ -394,7 +394,7 @@ fit_note <- function(notes, room) {
 }
 
 # Gives the message about omissions in the picture.
-tell_notes <- function(plan, call) {
+inform_of_notes <- function(plan, call) {
   if (length(plan$notes) == 0) return(invisible())
   inform_user(
     "picture",

@@ -169,7 +169,7 @@ fit_populations <- function(x, used, population, levels, call,
                         check_threads(threads, call)),
     FALSE, "Estimating populations", call
   )
-  tell_singular_populations(fitted, levels, call)
+  inform_of_singular_populations(fitted, levels, call)
   names <- colnames(x)[used]
   means <- fitted$means
   if (!is.null(names)) colnames(means) <- names
@@ -191,7 +191,7 @@ fit_populations <- function(x, used, population, levels, call,
 # Maximum number of population names in a message.
 most_named <- 10L
 
-tell_singular_populations <- function(fitted, levels, call) {
+inform_of_singular_populations <- function(fitted, levels, call) {
   singular <- levels[fitted$singular]
   if (length(singular) == 0) return(invisible())
   several <- length(singular) > 1
