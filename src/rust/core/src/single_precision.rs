@@ -5,6 +5,9 @@ use crate::next_float::NextFloat;
 /// The unit roundoff of single precision.
 pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 
+/// Exceeds what underflow can add to a bound: the least number that is not subnormal.
+pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
+
 /// An upper bound on the error in the norm of a vector of at most 2¹³ elements whose squares
 /// underflow: each square is off by at most half of the least number, 2⁻¹⁴⁹.
 pub const LOST_IN_NORM: f32 = 1.0 / (1u128 << 68) as f32;

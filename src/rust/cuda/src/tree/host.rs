@@ -6,14 +6,15 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{cast_slice, cast_slice_mut};
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, Profile, Spread};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Distance, Options, Problem, Subthreshold};
-use gmhclust_core::single_precision::{down, up, UNIT};
+use gmhclust_core::single_precision::{down, up};
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
 use super::arrays::{control, to_merges, Placement, Status, Tree};
-use super::clusters::Clusters;
+use super::clusters::{Clusters, Scalars};
 use super::start::Start;
 use super::testing::{assert_grown, prepare_launch, Trees};
 use crate::host::{function, library};
@@ -236,7 +237,7 @@ fn rules_out(
 ) -> [bool; 2] {
     type RuleOut = unsafe extern "C" fn(
         u32,
-        *const f32,
+        *const Scalars,
         *const f32,
         *const f32,
         f32,
@@ -247,11 +248,19 @@ fn rules_out(
     );
     // SAFETY: That is the function's type.
     let rule_out = unsafe { function::<RuleOut>(host, "host_rule_out") };
-    let (p, error) = (100, 1.0 / (1u64 << 59) as f32);
-    let mut query = [0.0f32; 9];
-    query[1] = down(least);
-    query[2] = up((2 * p + 12) as f64 * UNIT * most);
-    query[3] = up(1.000_001 * most);
+    let p = 100;
+    let frame = ClusterFrame::new(vec![0.0; p], f64::from(1 << 19), Distance::Centroid, 0);
+    assert_eq!(frame.unit(), 1.0, "no number here is in other units");
+    let query = frame.view(&Profile {
+        mean: &vec![0.0; p],
+        // The sums stand for it.
+        whitening: &[1.0],
+        low: least,
+        stretch: most,
+        spread: Spread::default(),
+        mean_error: 0.0,
+    });
+    let scalars = Scalars::new(&query, 0);
     let [squares, sums] = [squares, sums].map(|values| values.map(|value| value as f32));
     let mut ruled_out = [false; 2];
     let [part, whole] = &mut ruled_out;
@@ -260,11 +269,11 @@ fn rules_out(
     unsafe {
         rule_out(
             p as u32,
-            query.as_ptr(),
+            &scalars,
             squares.as_ptr(),
             sums.as_ptr(),
             down(low),
-            error,
+            2.0 * query.error,
             limit,
             part,
             whole,

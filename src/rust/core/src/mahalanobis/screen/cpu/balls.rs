@@ -6,7 +6,7 @@ use super::differences::squared_distance;
 use super::layout::{Layout, Row, ERROR, LANES, LOW};
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{singles, singles_mut};
-use crate::single_precision::UNIT;
+use crate::single_precision::{UNDERFLOW, UNIT};
 
 /// Row of the radii, after the rows of the centres.
 const RADIUS: usize = 0;
@@ -111,8 +111,7 @@ impl Balls {
         let registers = LANES / S::F32_LANES;
         let shrink = simd.splat_f32s(1.0 - (p as f32 + 8.0) * UNIT as f32);
         let half = simd.splat_f32s(0.5 * 0.999_999);
-        // Exceeds what underflow can add.
-        let underflow = simd.splat_f32s(-f32::MIN_POSITIVE);
+        let underflow = simd.splat_f32s(-UNDERFLOW);
         let height = coordinates + BALL_SCALARS;
         let values = singles::<S>(self.rows[index * height..][..height].as_flattened());
         let mut bounds = [0.0f32; LANES];

@@ -8,7 +8,7 @@ use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{lanes, singles_mut};
-use crate::single_precision::{LOST_IN_NORM, UNIT};
+use crate::single_precision::{LOST_IN_NORM, UNDERFLOW, UNIT};
 
 /// One register of clusters during a sweep.
 pub struct Register<'a, S: Simd> {
@@ -94,7 +94,7 @@ impl<S: Simd> Register<'_, S> {
         let factor = simd.mul_add_e_f32s(splat(4.0), largest, factor);
         let total = simd.mul_add_e_f32s(factor, self.square, fourth);
         let total = simd.mul_add_e_f32s(simd.mul_f32s(splat(4.0), third), self.distance, total);
-        let total = simd.add_f32s(total, splat(f32::MIN_POSITIVE));
+        let total = simd.add_f32s(total, splat(UNDERFLOW));
         let ratio = simd.div_f32s(second, simd.sqrt_f32s(total));
         simd.mul_f32s(simd.sqrt_f32s(second), ratio)
     }

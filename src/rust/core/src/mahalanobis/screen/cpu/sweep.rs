@@ -11,7 +11,7 @@ use crate::active_positions::INACTIVE;
 use crate::mahalanobis::screen::request::ScreenRequest;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{lanes, singles, singles_mut};
-use crate::single_precision::UNIT;
+use crate::single_precision::{UNDERFLOW, UNIT};
 
 /// A group of blocks, and a lower bound on the distances from a query to all its clusters.
 #[derive(Debug, Clone, Copy)]
@@ -147,7 +147,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             let left = simd.mul_f32s(left, simd.mul_f32s(left, square));
             let limit = self.nearest.limit();
             let right = simd.mul_add_e_f32s(low, error, simd.splat_f32s(2.0 * limit));
-            let underflow = simd.splat_f32s(f32::MIN_POSITIVE);
+            let underflow = simd.splat_f32s(UNDERFLOW);
             let right = simd.mul_add_e_f32s(right, right, underflow);
             let near = simd.less_than_or_equal_f32s(left, right);
             if simd.first_true_m32s(near) == S::F32_LANES {
@@ -188,15 +188,13 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             ..
         } = self.store;
         let slack = 0.5 * (1.0 - 4.0 * UNIT as f32);
-        // The last summand exceeds what underflow can add.
-        let average = |to_query: f32, to_target: f32| {
-            (slack * (to_query + to_target) - f32::MIN_POSITIVE).max(0.0)
-        };
+        let average =
+            |to_query: f32, to_target: f32| (slack * (to_query + to_target) - UNDERFLOW).max(0.0);
         // NaN after an overflow gives no bound: `left` keeps the lane.
         let loose = simd.mul_add_e_f32s(
             simd.splat_f32s(slack),
             simd.add_f32s(to_query, to_target),
-            simd.splat_f32s(-f32::MIN_POSITIVE),
+            simd.splat_f32s(-UNDERFLOW),
         );
         let limit = simd.splat_f32s(self.nearest.limit());
         let mut left = register.near & !lanes::<S>(simd.less_than_or_equal_f32s(limit, loose));
