@@ -8,7 +8,7 @@ use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::{Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
-use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem};
+use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, OBSERVATIONS_AT_A_TIME};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
@@ -147,6 +147,10 @@ impl gmhclust_core::Device for Cuda {
 }
 
 impl AgglomerationDevice for Cuda {
+    fn observations_at_a_time(&self) -> usize {
+        self.devices.len() * OBSERVATIONS_AT_A_TIME
+    }
+
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let agglomerator = Agglomerator {
             devices: &self.devices,

@@ -25,7 +25,6 @@ mod lloyd;
 mod near;
 mod observations;
 mod seeding;
-mod sharing;
 mod update;
 
 use std::sync::Arc;
@@ -37,8 +36,8 @@ use self::iterate::FirstCenters;
 use self::launch::{BINS, SORTED, TILE};
 pub use self::near::NearPolicy;
 use self::observations::DeviceObservations;
-use self::sharing::on_each;
 use crate::device::Device;
+use crate::sharing::on_each;
 use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::{Assigned, Start};

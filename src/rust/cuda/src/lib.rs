@@ -27,6 +27,7 @@ mod mapped;
 mod neighbours;
 pub mod policy;
 mod sender;
+mod sharing;
 pub mod startup;
 mod stored;
 #[cfg(any(test, feature = "testing"))]

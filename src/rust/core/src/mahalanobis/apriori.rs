@@ -19,14 +19,8 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Number of observations, about, whose clusters a device gets together. If larger, their merges
-/// take more memory beside those before; if smaller, a device waits more often for its last
-/// cluster. On an H100, 100,000,000 observations took 38 s with this number, and 37 s with twice as
-/// many.
-pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 24;
-
 /// Appends to `inner`, which has the merges within the first apriori clusters, those within all
-/// others, about `at_a_time` observations at a time. Slots are indices among the members of the
+/// others, in batches of about the same size, of about `at_a_time` observations at most. Slots are indices among the members of the
 /// cluster. After an error, `inner` has more of them.
 ///
 /// # Errors
@@ -51,7 +45,9 @@ pub fn merge_within(
     }
     while inner.len() < partition.clusters() {
         let first = inner.len();
-        let end = starts.partition_point(|&start| start < starts[first] + at_a_time);
+        let left = partition.in_clusters() - starts[first];
+        let batch = left.div_ceil(left.div_ceil(at_a_time.max(1)));
+        let end = starts.partition_point(|&start| start < starts[first] + batch);
         let some = first..end.clamp(first + 1, partition.clusters());
         let problem =
             |cluster| Problem::of_observations(&arranged.x, rows(cluster).collect(), *options);

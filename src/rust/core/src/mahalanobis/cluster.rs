@@ -1,7 +1,7 @@
 //! From observations to a tree: the work is divided by apriori clusters, agglomerated and joined.
 
 use super::agglomerate::work;
-use super::apriori::{self, OBSERVATIONS_AT_A_TIME};
+use super::apriori;
 use super::arranged::{Arranged, Input};
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
@@ -171,7 +171,7 @@ impl<'a> Clusterer<'a> {
             &self.arranged,
             &mut self.inner,
             &self.options,
-            OBSERVATIONS_AT_A_TIME,
+            device.observations_at_a_time(),
             device,
             monitor,
         )

@@ -54,7 +54,7 @@ mod tests;
 pub use arranged::Input;
 pub use cluster::{cluster, Clusterer, ProblemSizes};
 pub use clustering::Clustering;
-pub use device::AgglomerationDevice;
+pub use device::{AgglomerationDevice, OBSERVATIONS_AT_A_TIME};
 pub use input::MOST_DEGENERATE_WORK;
 pub use options::{Distance, Options};
 pub use partition::AprioriPartition;

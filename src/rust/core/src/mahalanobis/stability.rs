@@ -3,9 +3,9 @@
 //! with the branches of the new trees (Hennig 2007, doi:10.1016/j.csda.2006.11.025).
 
 use super::agglomerate::work;
-use super::apriori::{leaves_of_top, OBSERVATIONS_AT_A_TIME};
+use super::apriori::leaves_of_top;
 use super::arranged::{Arranged, Input};
-use super::device::AgglomerationDevice;
+use super::device::{AgglomerationDevice, OBSERVATIONS_AT_A_TIME};
 use super::input::{check, check_labels};
 use super::options::Options;
 use super::partition::AprioriPartition;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use gmhclust_core::error::Result;
 use gmhclust_core::mahalanobis::Problem;
-use gmhclust_core::tasks::join;
 use gmhclust_core::{Cpu, Merge, Monitor};
 
 use crate::blocks::BlockProblems;
 use crate::device::Device;
+use crate::sharing::on_each;
 
 /// Problems that each fit into a thread block, divided among the devices.
 pub struct InBlocks<'a> {
@@ -32,13 +32,13 @@ impl<'a> InBlocks<'a> {
         monitor: &Monitor,
     ) -> Result<Self> {
         let shares = shares(problems, devices.len());
-        let begun = devices.iter().zip(shares).map(|(device, share)| {
+        let begin = |(device, share): (_, &Vec<usize>)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
-            let blocks = BlockProblems::begin(device, mine, cpu, monitor)?;
-            Ok((share, blocks))
-        });
+            BlockProblems::begin(device, mine, cpu, monitor)
+        };
+        let blocks = on_each(devices.iter().zip(&shares), begin)?;
         Ok(Self {
-            shares: begun.collect::<Result<_>>()?,
+            shares: shares.into_iter().zip(blocks).collect(),
             count: problems.len(),
         })
     }
@@ -49,11 +49,7 @@ impl<'a> InBlocks<'a> {
     /// As [`BlockProblems::merges`].
     pub fn merges(self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let (shares, blocks): (Vec<_>, Vec<_>) = self.shares.into_iter().unzip();
-        let found: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
-            let start = |mine: BlockProblems<'a>| scope.spawn(move || mine.merges(monitor));
-            let workers: Vec<_> = blocks.into_iter().map(start).collect();
-            workers.into_iter().map(join).collect::<Result<_>>()
-        })?;
+        let found = on_each(blocks.into_iter(), |mine| mine.merges(monitor))?;
         let mut merges = vec![Vec::new(); self.count];
         for (&index, found) in shares.iter().flatten().zip(found.into_iter().flatten()) {
             merges[index] = found;

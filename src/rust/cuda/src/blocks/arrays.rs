@@ -1,5 +1,7 @@
 //! The arguments and the arrays of the kernel of agglomerate.cu.
 
+use std::ops::Range;
+
 use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::Distance;
 
@@ -65,6 +67,18 @@ arguments! {
         pub merged: u64,
         pub progress: u64,
         pub stop: u64,
+    }
+}
+
+impl Arrays {
+    /// Takes a part of the tasks, with counter `number` of next tasks. The kernel numbers its tasks
+    /// from 0, and their balls by these numbers.
+    pub fn take_part(&mut self, part: &Range<usize>, number: usize, distance: Distance) {
+        self.tasks = part.len() as u32;
+        self.task += (part.start * size_of::<Task>()) as u64;
+        let balls = balls(self.dimensions as usize, 0, part.start, distance);
+        self.balls += (balls * size_of::<f32>()) as u64;
+        self.next_task += (number * size_of::<u32>()) as u64;
     }
 }
 

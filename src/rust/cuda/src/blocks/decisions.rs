@@ -11,6 +11,7 @@ use super::arrays::{
     balls, banded_len, doubles, place_in_bands, singles, words, Arrays, Partner, Task,
     MOST_IN_REGISTERS, PARTNERS, SHAPE_SCALARS,
 };
+use super::launch::{parts, FAILED, MOST_PARTS, OF_ALL};
 use super::tasks::{copy_observations, sorted_slots, tasks};
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
@@ -486,7 +487,7 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     type Function = unsafe extern "C" fn(*const Arrays, u32, bool, u32, bool);
     let options = problems[0].options;
     let p = problems[0].x.ncols();
-    let tasks = tasks(problems);
+    let tasks = tasks(problems, 0);
     let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
     let mut x = vec![0.0; observations * p + MOST_IN_REGISTERS];
     // Copies in two parts, as a sender may do.
@@ -506,7 +507,7 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     }
     let mut heights = vec![f64::NAN; observations];
     let (mut lower, mut higher) = (vec![0u32; observations], vec![0u32; observations]);
-    let mut counters = [0u32; 3];
+    let mut counters = [0u32; OF_ALL + MOST_PARTS];
     let mut watch = [0u32; 2];
     let mut arrays = no_arrays(&options, p);
     arrays.tasks = tasks.len() as u32;
@@ -527,21 +528,26 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     arrays.lower = lower.as_mut_ptr() as u64;
     arrays.higher = higher.as_mut_ptr() as u64;
     let counter = counters.as_mut_ptr() as u64;
-    (arrays.next_task, arrays.failed_tasks, arrays.merged) = (counter, counter + 4, counter + 8);
+    (arrays.failed_tasks, arrays.merged, arrays.next_task) = (counter, counter + 4, counter + 8);
     let seen = watch.as_mut_ptr() as u64;
     (arrays.progress, arrays.stop) = (seen, seen + 4);
-    // SAFETY: the function has this type; all arrays have the lengths that a launch on a device
-    // gives them.
-    unsafe {
-        function::<Function>("host_agglomerate")(
-            &arrays,
-            registers,
-            options.distance == Distance::FullMahalanobis,
-            2,
-            descending,
-        );
+    let sizes: Vec<usize> = problems.iter().map(|problem| problem.clusters()).collect();
+    for (number, part) in parts(&sizes, 1).into_iter().enumerate() {
+        let mut arrays = arrays;
+        arrays.take_part(&part, number, distance);
+        // SAFETY: the function has this type; all arrays have the lengths that a launch on a device
+        // gives them.
+        unsafe {
+            function::<Function>("host_agglomerate")(
+                &arrays,
+                registers,
+                options.distance == Distance::FullMahalanobis,
+                2,
+                descending,
+            );
+        }
     }
-    assert_eq!(counters[1], 0, "a task failed");
+    assert_eq!(counters[FAILED], 0, "a task failed");
     let mut first = 0;
     let mut merges = Vec::new();
     for problem in problems {

@@ -1,5 +1,6 @@
-//! A launch of the kernel of agglomerate.cu, and its device memory.
+//! Launches of the kernel of agglomerate.cu for some problems, and their device memory.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,35 @@ use crate::sender::Sender;
 /// compared with a poll.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
+/// Largest number of parts of the problems, each with a kernel of its own. If there are more, work
+/// on different streams may share one of the 8 queues that a device has by default, and a copy then
+/// waits for a kernel.
+pub const MOST_PARTS: usize = 4;
+
+/// Smallest number of observations of a part that is not the last one. If it is too small, starting
+/// kernels takes longer than what they do meanwhile.
+const FEWEST_IN_PART: usize = 1 << 19;
+
+/// Divides problems of these sizes into at most [`MOST_PARTS`] consecutive parts. The first part is
+/// small, so that the device begins early: each other part has about as many observations as all
+/// parts before it together.
+pub fn parts(sizes: &[usize], fewest: usize) -> Vec<Range<usize>> {
+    let all: usize = sizes.iter().sum();
+    let mut target = all.div_ceil(1 << (MOST_PARTS - 1)).max(fewest);
+    let (mut parts, mut start, mut before) = (Vec::new(), 0, 0);
+    for (index, size) in sizes.iter().enumerate() {
+        before += size;
+        if before >= target || before == all {
+            parts.push(start..index + 1);
+            start = index + 1;
+        }
+        while target <= before {
+            target *= 2;
+        }
+    }
+    parts
+}
+
 /// The number of dimensions that the kernel for `p` dimensions keeps in registers. It is at least
 /// `p`, or 0 for a kernel that keeps no dimensions in registers.
 fn in_registers(p: usize) -> usize {
@@ -52,7 +82,13 @@ fn module(registers: usize, distance: Distance) -> &'static Kernels {
     }
 }
 
-/// Device memory for a launch.
+/// The indices of the counters that the kernels of all parts share.
+pub const FAILED: usize = 0;
+const MERGED: usize = 1;
+/// Number of counters that the kernels of all parts share.
+pub const OF_ALL: usize = 2;
+
+/// Device memory for all parts of a launch.
 struct Memory {
     tasks: CudaSlice<Task>,
     x: CudaSlice<f64>,
@@ -64,7 +100,7 @@ struct Memory {
     heights: CudaSlice<f64>,
     lower: CudaSlice<u32>,
     higher: CudaSlice<u32>,
-    /// Three counters: the next task, the failed tasks and the merges done.
+    /// The counters of failed tasks and of merges done, and each part's counter of its next task.
     counters: CudaSlice<u32>,
     /// Two words in host memory: the number of merges done, written by the device, and whether to
     /// stop, written by the host.
@@ -96,7 +132,7 @@ impl Memory {
             let heights = stream.alloc_zeros(observations)?;
             let lower = stream.alloc_zeros(observations)?;
             let higher = stream.alloc_zeros(observations)?;
-            let counters = stream.alloc_zeros(3)?;
+            let counters = stream.alloc_zeros(OF_ALL + MOST_PARTS)?;
             let watch = MappedWords::new(context, 2)?;
             Ok(Self {
                 tasks,
@@ -115,12 +151,12 @@ impl Memory {
         }
     }
 
-    /// The arguments of the kernel.
-    fn arrays(&self, stream: &Arc<CudaStream>, problems: &[&Problem<'_>]) -> DriverResult<Arrays> {
+    /// The arguments of the kernel for all problems, with the first counter of next tasks.
+    fn arrays(&self, stream: &Arc<CudaStream>, problems: &[&Problem<'_>]) -> Arrays {
         let options = problems[0].options;
-        let counter = |number: u64| self.counters.device_ptr(stream).0 + 4 * number;
+        let counter = |number: usize| self.counters.device_ptr(stream).0 + 4 * number as u64;
         let watch = self.watch.as_ptr() as u64;
-        Ok(Arrays {
+        Arrays {
             threshold: options.threshold,
             subthreshold: options.subthreshold as u32,
             normalize: u32::from(options.normalize),
@@ -136,28 +172,34 @@ impl Memory {
             heights: self.heights.device_ptr(stream).0,
             lower: self.lower.device_ptr(stream).0,
             higher: self.higher.device_ptr(stream).0,
-            next_task: counter(0),
-            failed_tasks: counter(1),
-            merged: counter(2),
+            next_task: counter(OF_ALL),
+            failed_tasks: counter(FAILED),
+            merged: counter(MERGED),
             progress: watch,
             stop: watch + 4,
-        })
+        }
     }
 }
 
-/// A launch that has begun, and its device memory.
+/// Kernels that have begun for some problems, one for each part of the problems, and their device
+/// memory.
 pub struct Launch<'a> {
     device: Arc<Device>,
+    /// The stream that the memory is allocated on.
     stream: Arc<CudaStream>,
     /// All have the same options and number of dimensions.
     problems: Vec<&'a Problem<'a>>,
-    tasks: Vec<Task>,
     memory: Memory,
+    /// The streams of the parts whose kernels have begun.
+    begun: Vec<Arc<CudaStream>>,
+    /// Kept until the kernels end: freeing its host memory waits for them.
+    sender: Sender<f64>,
 }
 
 impl<'a> Launch<'a> {
-    /// Begins a launch for these problems, which must have the same options and number of
-    /// dimensions. The threads of `cpu` copy their observations.
+    /// Begins kernels for these problems, which must have the same options and number of
+    /// dimensions. The threads of `cpu` copy their observations. The kernel of a part begins as
+    /// soon as its observations are on the device.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
@@ -168,14 +210,14 @@ impl<'a> Launch<'a> {
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
-        let observations: usize = problems.iter().map(|p| p.clusters()).sum();
+        let sizes: Vec<usize> = problems.iter().map(|problem| problem.clusters()).collect();
+        let observations: usize = sizes.iter().sum();
         let p = problems[0].x.ncols();
         let distance = problems[0].options.distance;
-        let module = module(in_registers(p), distance);
-        let tasks = cpu.install(|| tasks(&problems));
+        let kernel = device.kernel(module(in_registers(p), distance), "agglomerate")?;
         let allocate = || {
             let stream = device.context.new_stream()?;
-            let memory = Memory::new(
+            let mut memory = Memory::new(
                 &device.context,
                 &stream,
                 problems.len(),
@@ -183,6 +225,8 @@ impl<'a> Launch<'a> {
                 p,
                 distance,
             )?;
+            // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation.
+            stream.memset_zeros(&mut memory.x.slice_mut(observations * p..))?;
             // Copies on other streams must not begin before the allocations of this stream.
             stream.synchronize()?;
             Ok((stream, memory))
@@ -194,27 +238,27 @@ impl<'a> Launch<'a> {
             device: device.clone(),
             stream,
             problems,
-            tasks,
             memory,
+            begun: Vec::new(),
+            sender: Sender::of_many(device, observations * p)?,
         };
-        launch.send(observations, cpu, monitor)?;
-        if distance == Distance::Centroid {
-            let sent = launch.send_slots(cpu);
-            sent.map_err(|error| launch.error(&error))?;
+        let mut first = 0;
+        for part in parts(&sizes, FEWEST_IN_PART) {
+            let end = first + sizes[part.clone()].iter().sum::<usize>();
+            launch.send(part.clone(), first..end, cpu, monitor)?;
+            let started = launch.start(&kernel, part);
+            started.map_err(|error| launch.error(&error))?;
+            first = end;
         }
-        let kernel = launch.device.kernel(module, "agglomerate")?;
-        let started = launch.start(&kernel, observations);
-        started.map_err(|error| launch.error(&error))?;
         Ok(launch)
     }
 
-    /// Waits for the end of the kernel. Returns the merges of each problem.
+    /// Waits for the end of the kernels. Returns the merges of each problem.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Device` when the device fails.
     pub fn merges(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let ended = self.watch(monitor).and(self.stream.synchronize());
-        ended.map_err(|error| self.error(&error))?;
+        self.watch(monitor).map_err(|error| self.error(&error))?;
         monitor.check()?;
         self.fetch()
     }
@@ -223,44 +267,59 @@ impl<'a> Launch<'a> {
         self.device.error("clustering apriori clusters", error)
     }
 
-    /// Sends the observations to the device. This function frees its host memory before the kernel
-    /// starts, because freeing it later would wait for the end of the kernel.
-    fn send(&mut self, observations: usize, cpu: &Cpu, monitor: &Monitor) -> Result<()> {
-        let p = self.problems[0].x.ncols();
-        let mut sender = Sender::of_many(&self.device, observations * p)?;
-        let (problems, tasks) = (&self.problems, &self.tasks);
-        let copy = |at, rows: &mut [f64]| copy_observations(problems, tasks, at / p, rows);
-        let places = 0..observations * p;
-        sender.send_made(&mut self.memory.x, places, p, copy, cpu, monitor)?;
-        sender.finish()
+    /// Sends a part of the problems, whose observations are at `places`, to the device: their
+    /// observations, their tasks, and the order in which the clusters are in the screens at the
+    /// start.
+    fn send(
+        &mut self,
+        part: Range<usize>,
+        places: Range<usize>,
+        cpu: &Cpu,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let problems = &self.problems[part.clone()];
+        let (p, distance) = (problems[0].x.ncols(), problems[0].options.distance);
+        let tasks = cpu.install(|| tasks(problems, places.start));
+        let copy = |at, rows: &mut [f64]| {
+            copy_observations(problems, &tasks, places.start + at / p, rows);
+        };
+        let values = places.start * p..places.end * p;
+        let x = &mut self.memory.x;
+        self.sender.send_made(x, values, p, copy, cpu, monitor)?;
+        let slots = match distance {
+            Distance::Centroid => cpu.install(|| sorted_slots(problems)),
+            Distance::FullMahalanobis => Vec::new(),
+        };
+        let stream = &self.stream;
+        let send_rest = || {
+            stream.memcpy_htod(&tasks, &mut self.memory.tasks.slice_mut(part))?;
+            if !slots.is_empty() {
+                let slots_at = &mut self.memory.words.slots_at;
+                stream.memcpy_htod(&slots, &mut slots_at.slice_mut(places))?;
+            }
+            stream.synchronize()
+        };
+        send_rest().map_err(|error| self.error(&error))?;
+        self.sender.finish()
     }
 
-    /// Sends the order in which the clusters are in the screens at the start.
-    fn send_slots(&mut self, cpu: &Cpu) -> DriverResult<()> {
-        let slots = cpu.install(|| sorted_slots(&self.problems));
-        let slots_at = &mut self.memory.words.slots_at;
-        self.stream.memcpy_htod(&slots, slots_at)?;
-        self.stream.synchronize()
-    }
-
-    fn start(&mut self, kernel: &CudaFunction, observations: usize) -> DriverResult<()> {
+    /// Starts the kernel for a part of the problems, which has been sent.
+    fn start(&mut self, kernel: &CudaFunction, part: Range<usize>) -> DriverResult<()> {
         let p = self.problems[0].x.ncols();
         let distance = self.problems[0].options.distance;
         let shared = shared_bytes(p, in_registers(p), distance);
-        let (stream, memory) = (&self.stream, &mut self.memory);
-        stream.memcpy_htod(&self.tasks, &mut memory.tasks)?;
-        // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation.
-        let mut behind = memory.x.slice_mut(observations * p..);
-        stream.memset_zeros(&mut behind)?;
-        let arrays = memory.arrays(stream, &self.problems)?;
+        let mut arrays = self.memory.arrays(&self.stream, &self.problems);
+        arrays.take_part(&part, self.begun.len(), distance);
         let resident =
             kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, shared, None)?;
         let blocks = resident * self.device.multiprocessors()?;
         let config = LaunchConfig {
-            grid_dim: (blocks.clamp(1, self.tasks.len() as u32), 1, 1),
+            grid_dim: (blocks.clamp(1, part.len() as u32), 1, 1),
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: shared as u32,
         };
+        let stream = self.device.context.new_stream()?;
+        self.begun.push(stream.clone());
         // SAFETY: the argument is as declared in agglomerate.cu, and all memory that it points to
         // lives in `self`, which waits for the kernel before it is dropped.
         unsafe {
@@ -269,7 +328,7 @@ impl<'a> Launch<'a> {
         Ok(())
     }
 
-    /// Waits for the end of the kernel. Meanwhile reports progress to the monitor, and tells the
+    /// Waits for the end of the kernels. Meanwhile reports progress to the monitor, and tells the
     /// device when the monitor says stop.
     fn watch(&mut self, monitor: &Monitor) -> DriverResult<()> {
         let sizes = || self.problems.iter().map(|problem| problem.clusters());
@@ -289,17 +348,24 @@ impl<'a> Launch<'a> {
             let share = (work as f64 * (f64::from(done) / merges as f64).min(1.0)) as u64;
             monitor.advance(share.saturating_sub(reported));
             reported = reported.max(share);
+            if self.have_ended()? {
+                monitor.advance(work - reported);
+                return Ok(());
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Whether the kernels of all parts have ended.
+    fn have_ended(&self) -> DriverResult<bool> {
+        for stream in &self.begun {
             // SAFETY: the stream lives as long as `self`.
-            let state = unsafe { sys::cuStreamQuery(self.stream.cu_stream()) };
-            match state {
-                CUresult::CUDA_ERROR_NOT_READY => std::thread::sleep(POLL_INTERVAL),
-                CUresult::CUDA_SUCCESS => {
-                    monitor.advance(work - reported);
-                    return Ok(());
-                }
-                failed => return failed.result(),
+            match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
+                CUresult::CUDA_ERROR_NOT_READY => return Ok(false),
+                ended => ended.result()?,
             }
         }
+        Ok(true)
     }
 
     fn fetch(&self) -> Result<Vec<Vec<Merge>>> {
@@ -313,10 +379,10 @@ impl<'a> Launch<'a> {
         };
         let (lower, higher, heights, counters) =
             fetch().map_err(|error| self.device.error("fetching merges", &error))?;
-        if counters[1] > 0 {
+        if counters[FAILED] > 0 {
             return Err(Error::Device(format!(
                 "{} of {} apriori clusters could not be clustered on the device",
-                counters[1],
+                counters[FAILED],
                 self.problems.len()
             )));
         }
@@ -339,11 +405,39 @@ impl<'a> Launch<'a> {
 }
 
 impl Drop for Launch<'_> {
-    /// Stops the kernel and waits for its end, since it works in this memory.
+    /// Stops the kernels and waits for their end, since they work in this memory.
     fn drop(&mut self) {
         // SAFETY: an aligned word, alive as long as `self`; the device reads it, hence volatile.
         unsafe { self.memory.watch.as_ptr().add(1).write_volatile(1) };
-        // A device that failed has nothing in progress.
-        let _ = self.stream.synchronize();
+        for stream in self.begun.iter().chain([&self.stream]) {
+            // A device that failed has nothing in progress.
+            let _ = stream.synchronize();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_problems_and_grow() {
+        let ends = |sizes: &[usize], fewest| -> Vec<usize> {
+            let parts = parts(sizes, fewest);
+            parts.iter().map(|part| part.end).collect()
+        };
+        assert_eq!(ends(&[5], 1), [1]);
+        assert_eq!(ends(&[1; 16], 1), [2, 4, 8, 16]);
+        assert_eq!(ends(&[1; 16], 5), [5, 10, 16]);
+        assert_eq!(ends(&[1; 16], 20), [16]);
+        // A problem that is larger than the first parts together.
+        assert_eq!(ends(&[9, 1, 1, 1, 1, 1, 1, 1], 1), [1, 8]);
+        for count in 1..100 {
+            let sizes: Vec<usize> = (1..=count).rev().collect();
+            let parts = parts(&sizes, 1);
+            assert!(parts.len() <= MOST_PARTS);
+            let indices: Vec<usize> = parts.into_iter().flatten().collect();
+            assert_eq!(indices, Vec::from_iter(0..count));
+        }
     }
 }

@@ -6,9 +6,10 @@ use rayon::prelude::*;
 
 use super::arrays::{Task, BALL};
 
-/// The tasks of some problems. The observations of each problem follow those of the problem before.
-pub fn tasks(problems: &[&Problem<'_>]) -> Vec<Task> {
-    let mut first = 0;
+/// The tasks of some problems. The observations of each problem follow those of the problem before;
+/// those of the first problem start at `first`.
+pub fn tasks(problems: &[&Problem<'_>], first: usize) -> Vec<Task> {
+    let mut first = first as u64;
     let firsts: Vec<u64> = problems
         .iter()
         .map(|problem| {
@@ -76,7 +77,7 @@ fn sort_spatially(rows: &[f64], p: usize, slots: &mut [u32]) {
     sort_spatially(rows, p, right);
 }
 
-/// Fills `rows` with observations, from observation `first` of all problems on.
+/// Fills `rows` with observations of the problems of these tasks, from observation `first` on.
 pub fn copy_observations(
     problems: &[&Problem<'_>],
     tasks: &[Task],
