@@ -79,7 +79,7 @@ mod tests {
     use proptest::sample::Index;
 
     use super::*;
-    use crate::dendrogram::Dendrogram;
+    use crate::dendrogram::{Dendrogram, TreeBuilder};
     use crate::testing::shrink::for_all;
 
     /// The plain algorithm: each merge in turn renames the clusters of all observations.
@@ -108,15 +108,15 @@ mod tests {
     /// The tree in which each merge joins two of the remaining clusters, given by their indices.
     fn tree(merged: Vec<(Index, Index)>) -> Dendrogram {
         let n = merged.len() + 1;
-        let mut nodes: Vec<u32> = (0..n as u32).collect();
-        let mut steps = Vec::new();
+        let mut clusters: Vec<u32> = (0..n as u32).collect();
+        let mut tree = TreeBuilder::new(n).unwrap();
         for (a, b) in merged {
-            let mut take = |which: Index| nodes.swap_remove(which.index(nodes.len()));
+            let mut take = |which: Index| clusters.swap_remove(which.index(clusters.len()));
             let (a, b) = (take(a), take(b));
-            nodes.push((n + steps.len()) as u32);
-            steps.push((a, b, 0.0));
+            clusters.push(a);
+            tree.join(a, b, 0.0);
         }
-        Dendrogram::from_steps(n, &steps).unwrap()
+        tree.finish().unwrap()
     }
 
     #[test]

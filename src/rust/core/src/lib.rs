@@ -67,6 +67,7 @@ pub mod neighbours;
 pub mod next_float;
 pub mod observations;
 pub mod optimal_order;
+mod order_key;
 pub mod populations;
 pub mod records;
 pub mod simd;

@@ -9,10 +9,11 @@ use rayon::prelude::*;
 use super::arranged::Arranged;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
+use super::height_order::height_order;
 use super::options::{Distance, Options};
 use super::partition::AprioriPartition;
 use super::problem::{Problem, UnionRule};
-use crate::dendrogram::{Height, TreeBuilder};
+use crate::dendrogram::TreeBuilder;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::merge::Merge;
@@ -174,88 +175,20 @@ pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Resul
 }
 
 /// Appends the merges of all apriori clusters to the tree by height (ties: the smaller label
-/// first); the merges of one cluster stay in order. Returns the label of each merge. Call it in a
-/// thread pool.
+/// first); the merges of one cluster stay in order. Returns the label of each merge. Works on the
+/// threads of the calling pool.
 fn interleave(
     partition: &AprioriPartition,
     inner: Vec<Vec<Merge>>,
     tree: &mut TreeBuilder,
 ) -> Result<Vec<u32>> {
-    let turns = turns(&inner)?;
+    let order = height_order(&inner)?;
     let parts = inner.into_iter().enumerate();
     let parts = parts.map(|(cluster, merges)| (partition.members(cluster), merges));
-    tree.append_in_turns(parts.collect(), &turns)?;
-    let labels = turns.par_iter();
+    tree.append_parts(parts.collect(), &order)?;
+    let labels = order.par_iter();
     let labels = labels.map(|&(cluster, _)| partition.labels()[cluster as usize]);
     memory::collected_on_threads(memory::OBSERVATIONS, labels)
-}
-
-/// A merge's place in the tree: the greatest height so far, its cluster, and its number there. A
-/// merge below an earlier merge of its cluster directly follows that merge.
-type Turn = (Height, u32, u32);
-
-/// Number of ranges of heights, enough for many threads, whose turns are sorted by themselves.
-const RANGES: usize = 256;
-
-/// The cluster of each merge and its number there, in the order of the tree.
-fn turns(inner: &[Vec<Merge>]) -> Result<Vec<(u32, u32)>> {
-    let ends = ends_of_ranges(inner);
-    let range = |turn: &Turn| ends.partition_point(|end| *end < turn.0);
-    let at_a_time = inner
-        .len()
-        .div_ceil(4 * rayon::current_num_threads())
-        .max(1);
-    let chunks = inner.par_chunks(at_a_time).enumerate();
-    let in_ranges = chunks.map(|(number, chunk)| {
-        let first = (number * at_a_time) as u32;
-        let all = || chunk.iter().zip(first..).flat_map(turns_of);
-        let mut counts = [0; RANGES];
-        all().for_each(|turn| counts[range(&turn)] += 1);
-        let rooms = counts.map(|count| memory::room(memory::OBSERVATIONS, count));
-        let mut ranges: Vec<Vec<Turn>> = rooms.into_iter().collect::<Result<_>>()?;
-        all().for_each(|turn| ranges[range(&turn)].push(turn));
-        Ok(ranges)
-    });
-    let in_ranges: Vec<Vec<Vec<Turn>>> = in_ranges.collect::<Result<_>>()?;
-    let sorted = (0..RANGES).into_par_iter().map(|range| {
-        let parts = || in_ranges.iter().map(|ranges| &ranges[range]);
-        let mut turns: Vec<Turn> = memory::room(memory::OBSERVATIONS, parts().map(Vec::len).sum())?;
-        parts().for_each(|part| turns.extend_from_slice(part));
-        turns.sort_unstable();
-        memory::collected(
-            memory::OBSERVATIONS,
-            turns.iter().map(|&(_, c, at)| (c, at)),
-        )
-    });
-    let sorted: Vec<Vec<(u32, u32)>> = sorted.collect::<Result<_>>()?;
-    let mut turns = memory::room(memory::OBSERVATIONS, inner.iter().map(Vec::len).sum())?;
-    sorted.iter().for_each(|part| turns.extend_from_slice(part));
-    Ok(turns)
-}
-
-/// The turns of a cluster's merges, in order.
-fn turns_of((merges, cluster): (&Vec<Merge>, u32)) -> impl Iterator<Item = Turn> + '_ {
-    let mut greatest = f64::NEG_INFINITY;
-    merges.iter().zip(0..).map(move |(merge, at)| {
-        greatest = greatest.max(merge.height);
-        (Height(greatest), cluster, at)
-    })
-}
-
-/// Heights that divide the merges into ranges of about equal size, by those of a few clusters.
-fn ends_of_ranges(inner: &[Vec<Merge>]) -> Vec<Height> {
-    const CLUSTERS: usize = 1024;
-    const MERGES: usize = 16;
-    let step = inner.len().div_ceil(CLUSTERS).max(1);
-    let of_cluster = |merges: &Vec<Merge>| {
-        let every = merges.len().div_ceil(MERGES).max(1);
-        let turns = turns_of((merges, 0)).step_by(every);
-        turns.map(|turn| turn.0).collect::<Vec<_>>()
-    };
-    let mut heights: Vec<Height> = inner.iter().step_by(step).flat_map(of_cluster).collect();
-    heights.sort_unstable();
-    let every = heights.len().div_ceil(RANGES).max(1);
-    heights.into_iter().step_by(every).skip(1).collect()
 }
 
 #[cfg(test)]
@@ -294,28 +227,6 @@ mod tests {
         let tree = tree.finish().unwrap();
         assert_eq!(tree.height, [1.0, 2.0, 4.0, 4.0, 3.0, 5.0]);
         assert_eq!(tree.merge[..3], [[-3, -5], [-2, -4], [-6, 2]]);
-    }
-
-    #[test]
-    fn turns_are_sorted() {
-        let mut random = Random::of(31);
-        for clusters in [1, 2, 40, 3_000] {
-            let merges = |random: &mut Random| -> Vec<Merge> {
-                let count = 1 + random.below(9);
-                let height = |random: &mut Random| random.below(50) as f64 - 1.0;
-                let merge = |_| Merge {
-                    lower: 0,
-                    higher: 1,
-                    height: height(random),
-                };
-                (0..count).map(merge).collect()
-            };
-            let inner: Vec<Vec<Merge>> = (0..clusters).map(|_| merges(&mut random)).collect();
-            let mut expected: Vec<Turn> = inner.iter().zip(0..).flat_map(turns_of).collect();
-            expected.sort();
-            let expected: Vec<(u32, u32)> = expected.iter().map(|turn| (turn.1, turn.2)).collect();
-            assert_eq!(turns(&inner).unwrap(), expected);
-        }
     }
 
     #[test]

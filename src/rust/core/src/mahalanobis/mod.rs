@@ -15,6 +15,7 @@
 //!   merges;
 //! * [`screen`]: lower bounds on many distances at a time;
 //! * [`clusters`]: the state of the clusters on the CPU;
+//! * `height_order`: the order of the merges of several apriori clusters;
 //! * [`agglomerate`]: the merges of a problem on the CPU; [`reference`]: the same merges by the
 //!   plain definition, for tests;
 //! * `singular`: the number of merges of a tree that make clusters with a singular covariance;
@@ -34,6 +35,7 @@ pub mod device;
 pub mod distance;
 mod duplicates;
 pub mod geometric_mean;
+mod height_order;
 mod input;
 pub(crate) mod lanes;
 mod members;

@@ -2,6 +2,7 @@
 //! length.
 
 use super::catalogue::Metric;
+use crate::order_key::order_key;
 
 /// Prepares a row for `metric`. Returns whether the row has a direction: a constant row under a
 /// correlation, or a row of zeros under the cosine, has none and becomes NaN.
@@ -76,7 +77,7 @@ fn increasing(row: &[f64]) -> Vec<u64> {
     let digit = |entry: u64, d: usize| (entry >> (32 + 8 * d)) as usize & 0xff;
     let mut order: Vec<u64> = Vec::with_capacity(row.len());
     for (at, &value) in (0..).zip(row) {
-        let entry = key(value) >> 32 << 32 | at;
+        let entry = order_key(value + 0.0) >> 32 << 32 | at;
         for (d, counts) in counts.iter_mut().enumerate() {
             counts[digit(entry, d)] += 1;
         }
@@ -106,12 +107,6 @@ fn increasing(row: &[f64]) -> Vec<u64> {
         }
     }
     order
-}
-
-/// A key that orders as the value does; −0 has the key of 0, and NaN is not allowed.
-fn key(value: f64) -> u64 {
-    let bits = (value + 0.0).to_bits();
-    bits ^ (((bits as i64 >> 63) as u64) | 1 << 63)
 }
 
 /// Divides a row by a power of two, so that its magnitudes are at most about 1: the squares of tiny
