@@ -96,7 +96,7 @@ impl<'a> BlockProblems<'a> {
         let mut merges = Vec::with_capacity(self.problems.len());
         let mut next = self.first.take();
         while let Some(launch) = next {
-            merges.extend(launch.merges(monitor)?);
+            merges.extend(launch.merges(self.cpu, monitor)?);
             next = self.launch(merges.len(), monitor)?;
         }
         Ok(merges)

@@ -13,12 +13,13 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
+use rayon::prelude::*;
 
 use super::arrays::{
     balls, doubles, shared_bytes, singles, words, Arrays, Doubles, Partner, Singles, Task, Words,
     MOST_IN_REGISTERS, PARTNERS, THREADS,
 };
-use super::tasks::{copy_observations, sorted_slots, tasks};
+use super::tasks::{copy_observations, sorted_slots, starts, tasks};
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
@@ -253,14 +254,15 @@ impl<'a> Launch<'a> {
         Ok(launch)
     }
 
-    /// Waits for the end of the kernels. Returns the merges of each problem.
+    /// Waits for the end of the kernels. Returns the merges of each problem, which the threads of
+    /// `cpu` copy.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Device` when the device fails.
-    pub fn merges(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+    pub fn merges(mut self, cpu: &Cpu, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         self.watch(monitor).map_err(|error| self.error(&error))?;
         monitor.check()?;
-        self.fetch()
+        self.fetch(cpu)
     }
 
     fn error(&self, error: &DriverError) -> Error {
@@ -368,7 +370,7 @@ impl<'a> Launch<'a> {
         Ok(true)
     }
 
-    fn fetch(&self) -> Result<Vec<Vec<Merge>>> {
+    fn fetch(&self, cpu: &Cpu) -> Result<Vec<Vec<Merge>>> {
         let fetch = || -> DriverResult<_> {
             Ok((
                 self.stream.clone_dtoh(&self.memory.lower)?,
@@ -386,21 +388,18 @@ impl<'a> Launch<'a> {
                 self.problems.len()
             )));
         }
-        let mut first = 0;
-        Ok(self
-            .problems
-            .iter()
-            .map(|problem| {
-                let merge = |at: usize| Merge {
-                    lower: lower[at],
-                    higher: higher[at],
-                    height: heights[at],
-                };
-                let merges = (first..first + problem.clusters() - 1).map(merge).collect();
-                first += problem.clusters();
-                merges
-            })
-            .collect())
+        let merge = |at: usize| Merge {
+            lower: lower[at],
+            higher: higher[at],
+            height: heights[at],
+        };
+        let merges = |(start, problem): (usize, &&Problem<'_>)| -> Vec<Merge> {
+            let places = start..start + problem.clusters() - 1;
+            places.map(merge).collect()
+        };
+        let problems = starts(&self.problems, 0).into_par_iter();
+        let problems = problems.zip(&self.problems);
+        Ok(cpu.install(|| problems.map(merges).collect()))
     }
 }
 

@@ -6,24 +6,24 @@ use rayon::prelude::*;
 
 use super::arrays::{Task, BALL};
 
-/// The tasks of some problems. The observations of each problem follow those of the problem before;
-/// those of the first problem start at `first`.
+/// The place of the first observation of each problem. The observations of each problem follow those
+/// of the problem before; those of the first problem start at `first`.
+pub fn starts(problems: &[&Problem<'_>], first: usize) -> Vec<usize> {
+    let starts = problems.iter().scan(first, |end, problem| {
+        let start = *end;
+        *end += problem.clusters();
+        Some(start)
+    });
+    starts.collect()
+}
+
+/// The tasks of some problems, whose observations are at [`starts`].
 pub fn tasks(problems: &[&Problem<'_>], first: usize) -> Vec<Task> {
-    let mut first = first as u64;
-    let firsts: Vec<u64> = problems
-        .iter()
-        .map(|problem| {
-            let at = first;
-            first += problem.clusters() as u64;
-            at
-        })
-        .collect();
-    problems
-        .par_iter()
-        .zip(&firsts)
-        .map(|(problem, &first)| Task {
+    let with_starts = problems.par_iter().zip(starts(problems, first));
+    with_starts
+        .map(|(problem, start)| Task {
             diagonal: problem.bounding_box().diagonal(),
-            first,
+            first: start as u64,
             observations: problem.clusters() as u32,
             log2_terms: distance::log2_ceil(problem.members.len()),
         })
