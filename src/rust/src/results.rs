@@ -24,7 +24,10 @@ pub fn integers_to_r(integers: Vec<i32>) -> CoreResult<Robj> {
 /// Component `merge` of an `hclust` object, a matrix.
 pub fn merge_to_r(tree: &Dendrogram) -> CoreResult<Robj> {
     let rows = tree.merge.len();
-    let columns = (0..2 * rows).map(|place| tree.merge[place % rows][place / rows]);
+    let columns = (0..2 * rows).map(|place| match place.checked_sub(rows) {
+        None => tree.merge[place][0],
+        Some(row) => tree.merge[row][1],
+    });
     vector::with_dimensions(vector::integers(columns)?, rows, 2)
 }
 
