@@ -62,11 +62,13 @@ step() {
     say "  passed: $count"
 }
 
-# Counts the tests in the output of cargo, which goes on to standard output.
+# count_rust [NAME]: counts the tests in the output of cargo, which goes on to standard output. What
+# runs beside the steps counts in a file of its own name.
 count_rust() {
-    tee "$scratch/cargo"
+    local cargo=$scratch/cargo${1:+-$1}
+    tee "$cargo"
     {
-        awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$scratch/cargo"
-        sed -nE 's/^test .* \.\.\. ignored(, (.*))?$/1 \2/p' "$scratch/cargo"
-    } >"$scratch/count"
+        awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$cargo"
+        sed -nE 's/^test .* \.\.\. ignored(, (.*))?$/1 \2/p' "$cargo"
+    } >"$scratch/count${1:+-$1}"
 }

@@ -11,16 +11,16 @@ parts <- list(
   neighbours = c("core/src/neighbours", "core/src/knn", "core/src/metric"),
   kmeans = c("core/src/kmeans"),
   populations = c("core/src/populations"),
-  trees = c("core/src/cut.rs", "core/src/dendrogram.rs", "core/src/optimal_order", "src/gcutree.rs",
-            "src/populations.rs"),
+  trees = c("core/src/cut.rs", "core/src/dendrogram.rs", "core/src/dendrogram",
+            "core/src/optimal_order", "src/gcutree.rs", "src/populations.rs"),
   # The host code of a GPU. The kernels have a digest of their own.
   mahalanobis_gpu = c(
-    "cuda/src/agglomerate", "cuda/src/tree", "cuda/src/blocks"
+    "cuda/src/agglomerate", "cuda/src/tree", "cuda/src/blocks", "cuda/src/sharing.rs"
   ),
   linkage_gpu = c("cuda/src/dissimilarities"),
   distances_gpu = c("cuda/src/distances", "cuda/src/distances.rs"),
   neighbours_gpu = c("cuda/src/neighbours"),
-  kmeans_gpu = c("cuda/src/kmeans", "cuda/src/kmeans.rs")
+  kmeans_gpu = c("cuda/src/kmeans", "cuda/src/kmeans.rs", "cuda/src/sharing.rs")
 )
 every_part <- setdiff(names(parts), grep("_gpu$", names(parts), value = TRUE))
 

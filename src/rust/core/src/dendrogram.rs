@@ -80,19 +80,19 @@ pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
 }
 
 /// Calls `put` with each leaf of a tree, and with the number of observations to the left of it:
-/// depth first, the first column first. The first `known` rows are leaves, too, of `size`
-/// observations. O(n) time.
+/// depth first, the first column first. The first `in_subtrees` rows make subtrees, whose roots are
+/// leaves here, too. `size` is the number of observations of a leaf. O(n) time.
 ///
 /// # Errors
 /// `Error::Memory`.
 fn place_leaves(
     merge: &[[i32; 2]],
-    known: usize,
+    in_subtrees: usize,
     size: impl Fn(i32) -> u32,
     mut put: impl FnMut(i32, u32),
 ) -> Result<()> {
-    let above = &merge[known..];
-    let row = |id: i32| usize::try_from(id).ok()?.checked_sub(known + 1);
+    let above = &merge[in_subtrees..];
+    let row = |id: i32| usize::try_from(id).ok()?.checked_sub(in_subtrees + 1);
     // By row, the number of its observations; after its parent was processed, the place of its
     // first one. A walk down the tree would be slower, since each step waits for the one before.
     let mut counts: Vec<u32> = memory::room(TREE, above.len())?;
@@ -102,7 +102,14 @@ fn place_leaves(
     }
     match counts.last_mut() {
         Some(root) => *root = 0,
-        None => put(if known == 0 { -1 } else { known as i32 }, 0),
+        None => put(
+            if in_subtrees == 0 {
+                -1
+            } else {
+                in_subtrees as i32
+            },
+            0,
+        ),
     }
     for (number, &[first, second]) in above.iter().enumerate().rev() {
         let place = counts[number];
@@ -163,6 +170,7 @@ mod tests {
             tree.join(lower, higher, height);
         }
         let tree = tree.finish().unwrap();
+        assert_eq!(leaf_order(&[]), Ok(vec![1]));
         assert_eq!(tree.merge, [[-2, -4], [-1, 1], [-3, 2]]);
         assert_eq!(tree.order, [3, 1, 2, 4]);
         assert_eq!(tree.height, [1.0, 2.0, 3.0]);

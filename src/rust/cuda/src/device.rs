@@ -278,8 +278,9 @@ impl Device {
         })?;
         guarded(|| match open_context(&mut info) {
             Some((context, _)) => {
-                // SAFETY: every buffer of this crate is used only on the stream that it was made
-                // on.
+                // SAFETY: this crate uses a buffer only on the stream that it was made on, or waits
+                // for the end of the work of other streams before it drops the buffer and before
+                // work that needs their results.
                 unsafe { context.disable_event_tracking() };
                 Ok(context)
             }

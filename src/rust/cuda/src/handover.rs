@@ -18,6 +18,7 @@ pub struct Handover {
     /// Smallest number of problems that thread blocks merge. If fewer problems fit in a block, they
     /// are merged like large problems.
     pub block_problems: usize,
+    pub block_chunk_observations: usize,
     pub request_coordinates: usize,
     pub matrix_observations: usize,
     pub chain_clusters: usize,

@@ -140,6 +140,15 @@ pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
 ///   CPU merges clusters that a block would finish in time, or trees are made one after the other.
 pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
 
+/// Smallest number of observations with which thread blocks begin while the observations of other
+/// apriori clusters are copied to the GPU.
+///
+/// - Counts: observations of apriori clusters.
+/// - Run: not measured in the tree.
+/// - If wrong: if it is too low, starting kernels takes longer than what they do meanwhile. If it
+///   is too high, the GPU waits while observations are copied.
+pub const BLOCK_CHUNK_OBSERVATIONS: usize = 1 << 19;
+
 /// Times of thread blocks and of trees. They decide which apriori clusters blocks merge. A CPU
 /// thread is assumed to take the square of the size of an apriori cluster, which defines the unit.
 #[derive(Debug, Clone, Copy)]

@@ -69,6 +69,7 @@ impl Planner {
                 usize::MAX
             },
             block_problems: policy::BLOCK_PROBLEMS_PER_THREAD * self.threads,
+            block_chunk_observations: policy::BLOCK_CHUNK_OBSERVATIONS,
             request_coordinates: policy::REQUEST_COORDINATES,
             matrix_observations: policy::MATRIX_OBSERVATIONS,
             chain_clusters: policy::CHAIN_CLUSTERS,

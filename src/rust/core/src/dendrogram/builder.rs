@@ -19,25 +19,24 @@ pub struct TreeBuilder {
     merge: Vec<[i32; 2]>,
     /// As in [`Dendrogram`].
     height: Vec<f64>,
-    /// Number of merges in branches, which come first.
-    in_branches: usize,
-    /// In increasing order of their roots.
-    branches: Vec<Branch>,
+    subtrees: Subtrees,
 }
 
-/// The cluster of all merges of a part.
-struct Branch {
-    /// The id of its last merge in the tree.
-    root: i32,
-    /// The observation that represents it.
-    representative: u32,
-    /// Its observations (from 1), in an order in which no branches cross.
-    order: Vec<i32>,
+/// Parts of the tree that are finished. Their merges are the first ones.
+#[derive(Default)]
+struct Subtrees {
+    /// Number of merges in all of them.
+    merges: usize,
+    /// The id of each subtree's last merge, and the place of the subtree in `orders`.
+    roots: Vec<(i32, usize)>,
+    /// The observations (from 1) of one subtree after the other, each in an order in which no
+    /// branches cross.
+    orders: Vec<i32>,
 }
 
-/// A sequence of merges that make one cluster: the observation that represents each slot, in
-/// increasing order, and the merges.
-pub type Part<'a> = (&'a [u32], Vec<Merge>);
+/// Merges that make one cluster: the observation that represents each slot, in increasing order,
+/// and the merges in order.
+pub type Sequence<'a> = (&'a [u32], Vec<Merge>);
 
 impl TreeBuilder {
     /// A builder for `n` observations, each a node.
@@ -50,8 +49,7 @@ impl TreeBuilder {
             node: memory::collected(TREE, 0..n as u32)?,
             merge: memory::room(TREE, n - 1)?,
             height: memory::room(TREE, n - 1)?,
-            in_branches: 0,
-            branches: Vec::new(),
+            subtrees: Subtrees::default(),
         })
     }
 
@@ -76,53 +74,76 @@ impl TreeBuilder {
         }
     }
 
-    /// Joins the merges of several parts, on the threads of the calling pool. `sequence` has the
-    /// number of the part of each merge, and its number there. Within each part, merges come in
-    /// order.
+    /// Joins the merges of several sequences, on the threads of the calling pool. By merge of the
+    /// tree, `order` has the number of its sequence, and its number there.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
     ///
     /// # Panics
     /// If there are merges already.
-    pub fn append_parts(
+    pub fn append_interleaved(
         &mut self,
-        mut parts: Vec<Part<'_>>,
-        sequence: &[(u32, u32)],
+        mut sequences: Vec<Sequence<'_>>,
+        order: &[(u32, u32)],
     ) -> Result<()> {
-        assert!(self.merge.is_empty(), "parts come first");
+        assert!(self.merge.is_empty(), "subtrees come first");
         let n = self.n;
-        let starts = parts.iter().scan(0, |end, (_, merges)| {
-            let start = *end;
-            *end += merges.len();
-            Some(start)
-        });
-        let starts: Vec<usize> = starts.collect();
-        // By part, then by merge: the node that it makes.
-        let unknown = (0..sequence.len()).map(|_| AtomicU32::new(0));
+        let mut starts = memory::room(TREE, sequences.len())?;
+        let mut end = 0;
+        for (_, merges) in &sequences {
+            starts.push(end);
+            end += merges.len();
+        }
+        // One sequence after the other, by merge: the node that it makes.
+        let unknown = (0..order.len()).map(|_| AtomicU32::new(0));
         let made = memory::collected(TREE, unknown)?;
-        let number = |(index, &(part, at)): (usize, &(u32, u32))| {
-            let place = starts[part as usize] + at as usize;
+        let name = |(index, &(sequence, at)): (usize, &(u32, u32))| {
+            let place = starts[sequence as usize] + at as usize;
             made[place].store((n + index) as u32, Ordering::Relaxed);
         };
-        sequence.par_iter().enumerate().for_each(number);
-        let branch = |(part, &start): (&mut Part<'_>, &usize)| {
-            let made = &made[start..start + part.1.len()];
-            Branch::new(n, part, made).transpose()
+        order.par_iter().enumerate().for_each(name);
+
+        // A sequence without merges is no subtree.
+        let leaves = |(slots, merges): &Sequence<'_>| match merges[..] {
+            [] => 0,
+            _ => slots.len(),
         };
-        let branches = parts.par_iter_mut().zip(&starts).filter_map(branch);
-        self.branches = branches.collect::<Result<_>>()?;
-        self.branches.sort_unstable_by_key(|branch| branch.root);
-        let merge = |&(part, at): &(u32, u32)| {
-            let merge = parts[part as usize].1[at as usize];
+        let mut orders = memory::zeros(TREE, sequences.iter().map(leaves).sum())?;
+        let mut works = memory::room(TREE, sequences.len())?;
+        let mut rest = &mut orders[..];
+        for (sequence, &start) in sequences.iter_mut().zip(&starts) {
+            let made = &made[start..start + sequence.1.len()];
+            let (of_sequence, others) = rest.split_at_mut(leaves(sequence));
+            works.push((sequence, made, of_sequence));
+            rest = others;
+        }
+        let works = works.into_par_iter();
+        works.try_for_each(|(sequence, made, order)| name_nodes(sequence, made, order))?;
+
+        let merge = |&(sequence, at): &(u32, u32)| {
+            let merge = sequences[sequence as usize].1[at as usize];
             (row_of(n, [merge.lower, merge.higher]), merge.height)
         };
-        let merges = sequence.par_iter().map(merge);
+        let merges = order.par_iter().map(merge);
         merges.unzip_into_vecs(&mut self.merge, &mut self.height);
-        self.in_branches = sequence.len();
-        for branch in &self.branches {
-            self.node[branch.representative as usize] = n as u32 + branch.root as u32 - 1;
+        let mut roots = memory::room(TREE, sequences.len())?;
+        let mut place = 0;
+        for (sequence, start) in sequences.iter().zip(starts) {
+            let (slots, merges) = sequence;
+            if !merges.is_empty() {
+                let root = made[start + merges.len() - 1].load(Ordering::Relaxed);
+                // The union of all slots has the lowest one.
+                self.node[slots[0] as usize] = root;
+                roots.push(((root as usize - n) as i32 + 1, place));
+            }
+            place += leaves(sequence);
         }
+        self.subtrees = Subtrees {
+            merges: order.len(),
+            roots,
+            orders,
+        };
         Ok(())
     }
 
@@ -132,79 +153,83 @@ impl TreeBuilder {
     /// `Error::Memory` if there is not enough memory.
     pub fn finish(self) -> Result<Dendrogram> {
         Ok(Dendrogram {
-            order: self.order()?,
+            order: self.subtrees.leaf_order(&self.merge)?,
             merge: self.merge,
             height: self.height,
         })
     }
-
-    /// The value of [`leaf_order`], from the orders within branches.
-    fn order(&self) -> Result<Vec<i32>> {
-        if self.branches.is_empty() {
-            return leaf_order(&self.merge);
-        }
-        let branch = |id| {
-            let at = self.branches.binary_search_by_key(&id, |each| each.root);
-            &self.branches[at.expect("a merge above joins whole branches")]
-        };
-        let mut order = memory::zeros(TREE, self.n)?;
-        let mut places = memory::room(TREE, self.branches.len())?;
-        let size = |id: i32| match id {
-            ..0 => 1,
-            _ => branch(id).order.len() as u32,
-        };
-        place_leaves(&self.merge, self.in_branches, size, |id, place| match id {
-            ..0 => order[place as usize] = -id,
-            _ => places.push((place as usize, &branch(id).order)),
-        })?;
-        places.sort_unstable_by_key(|&(place, _)| place);
-        let (mut rest, mut before) = (&mut order[..], 0);
-        let mut copies = memory::room(TREE, places.len())?;
-        for (place, of_branch) in places {
-            let (_, from_place) = rest.split_at_mut(place - before);
-            let (own, others) = from_place.split_at_mut(of_branch.len());
-            copies.push((own, of_branch));
-            (rest, before) = (others, place + of_branch.len());
-        }
-        let copies = copies.into_par_iter();
-        copies.for_each(|(own, of_branch)| own.copy_from_slice(of_branch));
-        Ok(order)
-    }
 }
 
-impl Branch {
-    /// The branch of a part in a tree of `n` observations, if it has merges. `made` has the node
-    /// that each merge makes. Names nodes in place of slots in the merges.
-    fn new(n: usize, (slots, merges): &mut Part<'_>, made: &[AtomicU32]) -> Result<Option<Self>> {
-        debug_assert!(slots.is_sorted());
-        let node = |merge: usize| made[merge].load(Ordering::Relaxed);
-        let Some(last) = merges.last() else {
-            return Ok(None);
-        };
-        let representative = slots[last.lower as usize];
-        let root = (node(merges.len() - 1) as usize - n) as i32 + 1;
-        // Nodes of a tree of this part alone: its slots, then its merges.
-        let mut current = memory::collected(TREE, 0..slots.len() as u32)?;
-        let mut rows = memory::room(TREE, merges.len())?;
-        let in_tree = |own: u32| match (own as usize).checked_sub(slots.len()) {
-            None => slots[own as usize],
-            Some(merge) => node(merge),
-        };
-        for (merge, union) in merges.iter_mut().zip(slots.len() as u32..) {
-            let joined = [merge.lower, merge.higher].map(|slot| current[slot as usize]);
-            rows.push(row_of(slots.len(), joined));
-            current[merge.lower as usize] = union;
-            [merge.lower, merge.higher] = joined.map(in_tree);
+/// Names nodes in place of slots in a sequence of merges, given the node that each merge makes.
+/// Fills `order` with its observations (from 1), in an order in which no branches cross.
+fn name_nodes(
+    (slots, merges): &mut Sequence<'_>,
+    made: &[AtomicU32],
+    order: &mut [i32],
+) -> Result<()> {
+    debug_assert!(slots.is_sorted());
+    // By slot, the node in a tree of these merges alone: its slots, then its merges.
+    let mut nodes = memory::collected(TREE, 0..slots.len() as u32)?;
+    let mut rows = memory::room(TREE, merges.len())?;
+    let in_whole_tree = |node: u32| match (node as usize).checked_sub(slots.len()) {
+        None => slots[node as usize],
+        Some(merge) => made[merge].load(Ordering::Relaxed),
+    };
+    for (merge, union) in merges.iter_mut().zip(slots.len() as u32..) {
+        let joined = [merge.lower, merge.higher].map(|slot| nodes[slot as usize]);
+        rows.push(row_of(slots.len(), joined));
+        nodes[merge.lower as usize] = union;
+        [merge.lower, merge.higher] = joined.map(in_whole_tree);
+    }
+    for (to, leaf) in order.iter_mut().zip(leaf_order(&rows)?) {
+        *to = slots[leaf as usize - 1] as i32 + 1;
+    }
+    Ok(())
+}
+
+impl Subtrees {
+    /// The value of [`leaf_order`] for the rows of the whole tree. Works on the threads of the
+    /// calling pool.
+    ///
+    /// # Errors
+    /// `Error::Memory`.
+    fn leaf_order(&self, merge: &[[i32; 2]]) -> Result<Vec<i32>> {
+        if self.merges == 0 {
+            return leaf_order(merge);
         }
-        let mut order = leaf_order(&rows)?;
-        for leaf in &mut order {
-            *leaf = slots[*leaf as usize - 1] as i32 + 1;
+        // By merge that is a root, the number of its subtree.
+        let mut numbers = memory::zeros::<u32>(TREE, self.merges)?;
+        for (&(root, _), number) in self.roots.iter().zip(0..) {
+            numbers[root as usize - 1] = number;
         }
-        Ok(Some(Self {
-            root,
-            representative,
-            order,
-        }))
+        let of_subtree = |root: i32| {
+            let number = numbers[root as usize - 1] as usize;
+            let end = self.roots.get(number + 1);
+            let end = end.map_or(self.orders.len(), |&(_, start)| start);
+            &self.orders[self.roots[number].1..end]
+        };
+        let mut order = memory::zeros(TREE, merge.len() + 1)?;
+        let mut places = memory::room(TREE, self.roots.len())?;
+        let size = |id: i32| match id {
+            ..0 => 1,
+            _ => of_subtree(id).len() as u32,
+        };
+        place_leaves(merge, self.merges, size, |id, place| match id {
+            ..0 => order[place as usize] = -id,
+            _ => places.push((place as usize, of_subtree(id))),
+        })?;
+        places.par_sort_unstable_by_key(|&(place, _)| place);
+        let (mut rest, mut before) = (&mut order[..], 0);
+        let mut copies = memory::room(TREE, places.len())?;
+        for (place, from) in places {
+            let (_, from_place) = rest.split_at_mut(place - before);
+            let (to, others) = from_place.split_at_mut(from.len());
+            copies.push((to, from));
+            (rest, before) = (others, place + from.len());
+        }
+        let copies = copies.into_par_iter();
+        copies.for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(order)
     }
 }
 
@@ -231,46 +256,46 @@ mod tests {
     }
 
     #[test]
-    fn parts_give_the_tree_of_their_merges_one_by_one() {
+    fn interleaved_sequences_give_the_tree_of_their_merges_one_by_one() {
         let mut random = Random::of(37);
         for round in 0..200 {
             let n = 2 + random.below(60);
             let count = 1 + random.below(5);
-            // The last group is no part, except in some rounds.
-            let parts = if round % 3 == 0 { count } else { count - 1 };
+            // The observations of the last group are loose, except in some rounds.
+            let subtrees = if round % 3 == 0 { count } else { count - 1 };
             let mut groups = vec![Vec::new(); count];
             (0..n as u32).for_each(|leaf| groups[random.below(count)].push(leaf));
             let groups: Vec<Vec<u32>> = groups.into_iter().filter(|g| !g.is_empty()).collect();
-            let parts = parts.min(groups.len());
+            let subtrees = subtrees.min(groups.len());
             let merges = |group: &Vec<u32>| random_merges(&mut random, group.len());
-            let merges: Vec<Vec<Merge>> = groups[..parts].iter().map(merges).collect();
-            // Merges come from random parts.
-            let mut sequence = Vec::new();
-            let mut done = vec![0; parts];
+            let merges: Vec<Vec<Merge>> = groups[..subtrees].iter().map(merges).collect();
+            // Merges come from random subtrees.
+            let mut order = Vec::new();
+            let mut done = vec![0; subtrees];
             let all: usize = merges.iter().map(Vec::len).sum();
-            while sequence.len() < all {
-                let part = random.below(parts);
-                if done[part] < merges[part].len() {
-                    sequence.push((part as u32, done[part] as u32));
-                    done[part] += 1;
+            while order.len() < all {
+                let subtree = random.below(subtrees);
+                if done[subtree] < merges[subtree].len() {
+                    order.push((subtree as u32, done[subtree] as u32));
+                    done[subtree] += 1;
                 }
             }
-            let mut slots: Vec<u32> = groups[..parts].iter().map(|group| group[0]).collect();
-            slots.extend(groups[parts..].iter().flatten());
+            let mut slots: Vec<u32> = groups[..subtrees].iter().map(|group| group[0]).collect();
+            slots.extend(groups[subtrees..].iter().flatten());
             let above = random_merges(&mut random, slots.len());
 
             let mut one_by_one = TreeBuilder::new(n).unwrap();
-            for &(part, at) in &sequence {
-                let merge = merges[part as usize][at as usize];
-                one_by_one.append(&groups[part as usize], &[merge]);
+            for &(subtree, at) in &order {
+                let merge = merges[subtree as usize][at as usize];
+                one_by_one.append(&groups[subtree as usize], &[merge]);
             }
             one_by_one.append(&slots, &above);
-            let mut by_parts = TreeBuilder::new(n).unwrap();
+            let mut interleaved = TreeBuilder::new(n).unwrap();
             let of_groups = groups.iter().map(Vec::as_slice);
-            let parts = of_groups.zip(merges).collect();
-            by_parts.append_parts(parts, &sequence).unwrap();
-            by_parts.append(&slots, &above);
-            let (expected, found) = (one_by_one.finish(), by_parts.finish());
+            let sequences = of_groups.zip(merges).collect();
+            interleaved.append_interleaved(sequences, &order).unwrap();
+            interleaved.append(&slots, &above);
+            let (expected, found) = (one_by_one.finish(), interleaved.finish());
             assert_eq!(found.unwrap(), expected.unwrap());
         }
     }

@@ -21,8 +21,9 @@ use crate::monitor::Monitor;
 use crate::observations::Observations;
 
 /// Appends to `inner`, which has the merges within the first apriori clusters, those within all
-/// others, in batches of about the same size, of about `at_a_time` observations at most. Slots are indices among the members of the
-/// cluster. After an error, `inner` has more of them.
+/// others. A device finds them in batches of about equal size, which have about `at_a_time`
+/// observations at most. Slots are indices among the members of the cluster. After an error,
+/// `inner` has more of them.
 ///
 /// # Errors
 /// The errors of the device.
@@ -183,9 +184,9 @@ fn interleave(
     tree: &mut TreeBuilder,
 ) -> Result<Vec<u32>> {
     let order = height_order(&inner)?;
-    let parts = inner.into_iter().enumerate();
-    let parts = parts.map(|(cluster, merges)| (partition.members(cluster), merges));
-    tree.append_parts(parts.collect(), &order)?;
+    let sequences = inner.into_iter().enumerate();
+    let sequences = sequences.map(|(cluster, merges)| (partition.members(cluster), merges));
+    tree.append_interleaved(sequences.collect(), &order)?;
     let labels = order.par_iter();
     let labels = labels.map(|&(cluster, _)| partition.labels()[cluster as usize]);
     memory::collected_on_threads(memory::OBSERVATIONS, labels)
@@ -193,10 +194,12 @@ fn interleave(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use ndarray::Array2;
 
     use super::*;
-    use crate::cpu::Cpu;
+    use crate::cpu::{Cpu, Device};
     use crate::mahalanobis::{Clusterer, Input, Subthreshold};
     use crate::testing::{draw, Data, Random};
 
@@ -229,23 +232,70 @@ mod tests {
         assert_eq!(tree.merge[..3], [[-3, -5], [-2, -4], [-6, 2]]);
     }
 
+    /// The CPU, with the number of observations of each call.
+    struct Counting {
+        cpu: Cpu,
+        observations: Mutex<Vec<usize>>,
+    }
+
+    impl Device for Counting {
+        fn name(&self) -> &'static str {
+            "counting"
+        }
+
+        fn cpu(&self) -> &Cpu {
+            &self.cpu
+        }
+    }
+
+    impl AgglomerationDevice for Counting {
+        fn agglomerate(
+            &self,
+            problems: &[Problem<'_>],
+            monitor: &Monitor,
+        ) -> Result<Vec<Vec<Merge>>> {
+            let observations = problems.iter().map(|problem| problem.members.len()).sum();
+            self.observations.lock().unwrap().push(observations);
+            self.cpu.agglomerate(problems, monitor)
+        }
+    }
+
     #[test]
-    fn clusters_may_be_merged_some_at_a_time() {
+    fn clusters_are_merged_in_batches_of_about_equal_size() {
         let x = draw(&mut Random::of(19), Data::Mixture, 300, 3);
         let labels: Vec<u32> = (0..300).map(|i| i * i % 17).collect();
         let cpu = Cpu::new(2).unwrap();
         let partition = AprioriPartition::new(&labels).unwrap();
         let arranged = Arranged::new((&x).into(), partition, &cpu).unwrap();
+        let sizes: Vec<usize> = arranged.partition.iter().flat_map(|p| p.sizes()).collect();
+        let all: usize = sizes.iter().sum();
+        let largest = sizes.iter().max().unwrap();
         let found = |at_a_time| {
             let (mut inner, monitor) = (Vec::new(), Monitor::default());
-            let within = merge_within(&arranged, &mut inner, &OPTIONS, at_a_time, &cpu, &monitor);
+            let device = Counting {
+                cpu: Cpu::new(2).unwrap(),
+                observations: Mutex::default(),
+            };
+            let within = merge_within(
+                &arranged, &mut inner, &OPTIONS, at_a_time, &device, &monitor,
+            );
             within.unwrap();
-            (inner, monitor.progress().0)
+            let batches = device.observations.into_inner().unwrap();
+            (batches, (inner, monitor.progress().0))
         };
-        let together = found(usize::MAX / 2);
-        assert!(together.0.len() > 5);
-        for at_a_time in [0, 1, 40, 100, 299] {
-            assert_eq!(found(at_a_time), together, "{at_a_time}");
+        let (together, expected) = found(usize::MAX / 2);
+        assert_eq!(together, [all]);
+        assert!(expected.0.len() > 5);
+        for at_a_time in [0, 1, 40, 100, 150, 270, all - 1] {
+            let (batches, merges) = found(at_a_time);
+            assert_eq!(merges, expected, "{at_a_time}");
+            assert!(
+                batches.len() <= all.div_ceil(at_a_time.max(1)),
+                "{batches:?}"
+            );
+            // Batches end with whole clusters.
+            let (least, most) = (batches.iter().min().unwrap(), batches.iter().max().unwrap());
+            assert!(most - least <= 2 * largest, "{at_a_time}: {batches:?}");
         }
     }
 

@@ -5,7 +5,7 @@
 use super::agglomerate::work;
 use super::apriori::leaves_of_top;
 use super::arranged::{Arranged, Input};
-use super::device::{AgglomerationDevice, OBSERVATIONS_AT_A_TIME};
+use super::device::AgglomerationDevice;
 use super::input::{check, check_labels};
 use super::options::Options;
 use super::partition::AprioriPartition;
@@ -94,7 +94,8 @@ impl<'a> Stability<'a> {
         }
         while self.agreements.len() < self.draws.len() {
             let first = self.agreements.len();
-            let some = &self.draws[first..first + self.next_batch()];
+            let at_a_time = device.observations_at_a_time();
+            let some = &self.draws[first..first + self.next_batch(at_a_time)];
             match self.trees(some, device, monitor) {
                 Ok(trees) => {
                     for tree in trees {
@@ -109,12 +110,12 @@ impl<'a> Stability<'a> {
         Ok(())
     }
 
-    /// Number of draws that are clustered next.
-    fn next_batch(&self) -> usize {
+    /// Number of draws that are clustered next, with about `at_a_time` observations at most.
+    fn next_batch(&self, at_a_time: usize) -> usize {
         let mut observations = 0;
         let left = self.draws[self.agreements.len()..].iter();
         let fitting = left.take_while(|slots| {
-            let fits = observations < OBSERVATIONS_AT_A_TIME;
+            let fits = observations < at_a_time;
             observations += slots.iter().map(|&slot| self.size(slot)).sum::<usize>();
             fits
         });

@@ -63,7 +63,8 @@ impl Agglomerator<'_> {
         }
         // The CPU's threads copy the observations first, before they merge other problems.
         let begun = of_numbers(&in_blocks);
-        let begun = InBlocks::begin(self.devices, &begun, self.cpu, monitor)?;
+        let fewest = self.handover.block_chunk_observations;
+        let begun = InBlocks::begin(self.devices, &begun, fewest, self.cpu, monitor)?;
         merges_of_two_parts(
             Part {
                 numbers: &in_blocks,

@@ -21,20 +21,22 @@ pub struct InBlocks<'a> {
 
 impl<'a> InBlocks<'a> {
     /// Divides the problems so that every device has about the same work, and begins the first
-    /// launch of each device. The threads of `cpu` copy the observations.
+    /// launch of each device. The threads of `cpu` copy the observations. `fewest_in_chunk` is for
+    /// [`BlockProblems::begin`].
     ///
     /// # Errors
     /// As [`BlockProblems::begin`].
     pub fn begin(
         devices: &[Arc<Device>],
         problems: &[&'a Problem<'a>],
+        fewest_in_chunk: usize,
         cpu: &'a Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
         let shares = shares(problems, devices.len());
         let begin = |(device, share): (_, &Vec<usize>)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
-            BlockProblems::begin(device, mine, cpu, monitor)
+            BlockProblems::begin(device, mine, fewest_in_chunk, cpu, monitor)
         };
         let blocks = on_each(devices.iter().zip(&shares), begin)?;
         Ok(Self {

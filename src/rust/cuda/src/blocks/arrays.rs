@@ -71,12 +71,12 @@ arguments! {
 }
 
 impl Arrays {
-    /// Takes a part of the tasks, with counter `number` of next tasks. The kernel numbers its tasks
-    /// from 0, and their balls by these numbers.
-    pub fn take_part(&mut self, part: &Range<usize>, number: usize, distance: Distance) {
-        self.tasks = part.len() as u32;
-        self.task += (part.start * size_of::<Task>()) as u64;
-        let balls = balls(self.dimensions as usize, 0, part.start, distance);
+    /// Takes chunk `number` of the tasks, with a counter of its own of its next task. A kernel
+    /// numbers the tasks of its chunk from 0, and finds their balls by these numbers.
+    pub fn take_chunk(&mut self, chunk: &Range<usize>, number: usize, distance: Distance) {
+        self.tasks = chunk.len() as u32;
+        self.task += (chunk.start * size_of::<Task>()) as u64;
+        let balls = balls(self.dimensions as usize, 0, chunk.start, distance);
         self.balls += (balls * size_of::<f32>()) as u64;
         self.next_task += (number * size_of::<u32>()) as u64;
     }

@@ -8,12 +8,13 @@ use libloading::{Library, Symbol};
 use pulp::Scalar;
 
 use super::arrays::{
-    balls, banded_len, doubles, place_in_bands, singles, words, Arrays, Partner, Task,
+    balls, banded_len, doubles, place_in_bands, singles, words, Arrays, Partner, Task, BALL,
     MOST_IN_REGISTERS, PARTNERS, SHAPE_SCALARS,
 };
-use super::launch::{parts, FAILED, MOST_PARTS, OF_ALL};
+use super::launch::{chunks, FAILED, MERGED, MOST_CHUNKS, SHARED_COUNTERS};
 use super::tasks::{copy_observations, sorted_slots, tasks};
 use crate::host::{self, extreme, same};
+use crate::tree::clusters::BALL_SCALARS;
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
 use gmhclust_core::mahalanobis::geometric_mean::geometric_mean;
 use gmhclust_core::mahalanobis::packed::packed_len;
@@ -489,12 +490,8 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     let p = problems[0].x.ncols();
     let tasks = tasks(problems, 0);
     let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
-    let mut x = vec![0.0; observations * p + MOST_IN_REGISTERS];
-    // Copies in two parts, as a sender may do.
-    let (first, others) = x[..observations * p].split_at_mut(observations / 3 * p);
-    copy_observations(problems, &tasks, 0, first);
-    copy_observations(problems, &tasks, observations / 3, others);
     // A block must write before it reads: the initial values are NaN.
+    let mut x = vec![f64::NAN; observations * p + MOST_IN_REGISTERS];
     let distance = options.distance;
     let of_each = |length: &usize| length * observations;
     let all_doubles = doubles(p, distance).map(|length| vec![Cell::new(f64::NAN); of_each(length)]);
@@ -507,12 +504,11 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     }
     let mut heights = vec![f64::NAN; observations];
     let (mut lower, mut higher) = (vec![0u32; observations], vec![0u32; observations]);
-    let mut counters = [0u32; OF_ALL + MOST_PARTS];
+    let mut counters = [0u32; SHARED_COUNTERS + MOST_CHUNKS];
     let mut watch = [0u32; 2];
     let mut arrays = no_arrays(&options, p);
     arrays.tasks = tasks.len() as u32;
     arrays.task = tasks.as_ptr() as u64;
-    arrays.x = x.as_ptr() as u64;
     let partner = Partner {
         distance: f64::NAN,
         slot: u32::MAX - 1,
@@ -527,14 +523,26 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     arrays.heights = heights.as_mut_ptr() as u64;
     arrays.lower = lower.as_mut_ptr() as u64;
     arrays.higher = higher.as_mut_ptr() as u64;
-    let counter = counters.as_mut_ptr() as u64;
-    (arrays.failed_tasks, arrays.merged, arrays.next_task) = (counter, counter + 4, counter + 8);
+    let counters_at = counters.as_mut_ptr() as u64;
+    let counter = |number: usize| counters_at + (number * size_of::<u32>()) as u64;
+    arrays.failed_tasks = counter(FAILED);
+    arrays.merged = counter(MERGED);
+    arrays.next_task = counter(SHARED_COUNTERS);
     let seen = watch.as_mut_ptr() as u64;
     (arrays.progress, arrays.stop) = (seen, seen + 4);
     let sizes: Vec<usize> = problems.iter().map(|problem| problem.clusters()).collect();
-    for (number, part) in parts(&sizes, 1).into_iter().enumerate() {
+    for (number, chunk) in chunks(&sizes, 1).into_iter().enumerate() {
+        // Copies in two parts, as a sender may do. The observations of later chunks are not there.
+        let first = tasks[chunk.start].first as usize;
+        let end = first + sizes[chunk.clone()].iter().sum::<usize>();
+        let middle = first + (end - first) / 3;
+        for places in [first..middle, middle..end] {
+            let rows = &mut x[places.start * p..places.end * p];
+            copy_observations(problems, &tasks, places.start, rows);
+        }
         let mut arrays = arrays;
-        arrays.take_part(&part, number, distance);
+        arrays.x = x.as_ptr() as u64;
+        arrays.take_chunk(&chunk, number, distance);
         // SAFETY: the function has this type; all arrays have the lengths that a launch on a device
         // gives them.
         unsafe {
@@ -561,6 +569,30 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
         merges.push(all.map(merge).collect());
     }
     merges
+}
+
+#[test]
+fn tasks_of_chunks_have_balls_of_their_own() {
+    let (p, distance) = (3, Distance::Centroid);
+    let sizes = [70, 64, 33, 1, 2, 500];
+    let row = ((p + BALL_SCALARS) * size_of::<f32>()) as u64;
+    let options = options(1.0, Subthreshold::Mahal, distance, false);
+    let mut arrays = no_arrays(&options, p);
+    arrays.balls = 1 << 20;
+    let (mut first, mut end) = (0, arrays.balls);
+    for (number, chunk) in [0..2, 2..3, 3..6].into_iter().enumerate() {
+        let mut of_chunk = arrays;
+        of_chunk.take_chunk(&chunk, number, distance);
+        for (task, &size) in sizes[chunk].iter().enumerate() {
+            // As in `Problem::ball_rows` of problem.cuh.
+            let start = of_chunk.balls + (first / BALL + task) as u64 * row;
+            assert!(start >= end, "{number}, {task}");
+            end = start + usize::div_ceil(size, BALL) as u64 * row;
+            first += size;
+        }
+    }
+    let all = balls(p, first, sizes.len(), distance) * size_of::<f32>();
+    assert!(end <= arrays.balls + all as u64);
 }
 
 #[test]

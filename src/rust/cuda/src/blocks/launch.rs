@@ -29,33 +29,29 @@ use crate::sender::Sender;
 /// compared with a poll.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Largest number of parts of the problems, each with a kernel of its own. If there are more, work
+/// Largest number of chunks of the problems, each with a kernel of its own. If there are more, work
 /// on different streams may share one of the 8 queues that a device has by default, and a copy then
 /// waits for a kernel.
-pub const MOST_PARTS: usize = 4;
+pub const MOST_CHUNKS: usize = 4;
 
-/// Smallest number of observations of a part that is not the last one. If it is too small, starting
-/// kernels takes longer than what they do meanwhile.
-const FEWEST_IN_PART: usize = 1 << 19;
-
-/// Divides problems of these sizes into at most [`MOST_PARTS`] consecutive parts. The first part is
-/// small, so that the device begins early: each other part has about as many observations as all
-/// parts before it together.
-pub fn parts(sizes: &[usize], fewest: usize) -> Vec<Range<usize>> {
+/// Divides problems of these sizes into at most [`MOST_CHUNKS`] chunks of consecutive problems. The
+/// first chunk is small, so that the device begins early: each other chunk has about as many
+/// observations as all chunks before it together. All but the last have at least `fewest`.
+pub fn chunks(sizes: &[usize], fewest: usize) -> Vec<Range<usize>> {
     let all: usize = sizes.iter().sum();
-    let mut target = all.div_ceil(1 << (MOST_PARTS - 1)).max(fewest);
-    let (mut parts, mut start, mut before) = (Vec::new(), 0, 0);
+    let mut target = all.div_ceil(1 << (MOST_CHUNKS - 1)).max(fewest);
+    let (mut chunks, mut start, mut before) = (Vec::new(), 0, 0);
     for (index, size) in sizes.iter().enumerate() {
         before += size;
         if before >= target || before == all {
-            parts.push(start..index + 1);
+            chunks.push(start..index + 1);
             start = index + 1;
         }
         while target <= before {
             target *= 2;
         }
     }
-    parts
+    chunks
 }
 
 /// The number of dimensions that the kernel for `p` dimensions keeps in registers. It is at least
@@ -83,13 +79,13 @@ fn module(registers: usize, distance: Distance) -> &'static Kernels {
     }
 }
 
-/// The indices of the counters that the kernels of all parts share.
+/// The indices of the counters that the kernels of all chunks share.
 pub const FAILED: usize = 0;
-const MERGED: usize = 1;
-/// Number of counters that the kernels of all parts share.
-pub const OF_ALL: usize = 2;
+pub const MERGED: usize = 1;
+/// Number of counters that the kernels of all chunks share. The other counters come after them.
+pub const SHARED_COUNTERS: usize = 2;
 
-/// Device memory for all parts of a launch.
+/// Device memory for all chunks of a launch.
 struct Memory {
     tasks: CudaSlice<Task>,
     x: CudaSlice<f64>,
@@ -101,7 +97,7 @@ struct Memory {
     heights: CudaSlice<f64>,
     lower: CudaSlice<u32>,
     higher: CudaSlice<u32>,
-    /// The counters of failed tasks and of merges done, and each part's counter of its next task.
+    /// The counters of failed tasks and of merges done, and each chunk's counter of its next task.
     counters: CudaSlice<u32>,
     /// Two words in host memory: the number of merges done, written by the device, and whether to
     /// stop, written by the host.
@@ -118,8 +114,9 @@ impl Memory {
         p: usize,
         distance: Distance,
     ) -> DriverResult<Self> {
-        // SAFETY: the kernel writes each array before it reads it; `x`, the tasks and `slots_at`
-        // are copied over before the launch.
+        // SAFETY: the kernel writes each array before it reads it; a chunk's elements of `x`, the
+        // tasks and `slots_at` are copied over before its kernel. The kernel discards what it reads
+        // behind the last observation of a chunk.
         unsafe {
             // An array that the kernel does not use has one element.
             let length = |per_observation: &usize| (per_observation * observations).max(1);
@@ -133,7 +130,7 @@ impl Memory {
             let heights = stream.alloc_zeros(observations)?;
             let lower = stream.alloc_zeros(observations)?;
             let higher = stream.alloc_zeros(observations)?;
-            let counters = stream.alloc_zeros(OF_ALL + MOST_PARTS)?;
+            let counters = stream.alloc_zeros(SHARED_COUNTERS + MOST_CHUNKS)?;
             let watch = MappedWords::new(context, 2)?;
             Ok(Self {
                 tasks,
@@ -173,7 +170,7 @@ impl Memory {
             heights: self.heights.device_ptr(stream).0,
             lower: self.lower.device_ptr(stream).0,
             higher: self.higher.device_ptr(stream).0,
-            next_task: counter(OF_ALL),
+            next_task: counter(SHARED_COUNTERS),
             failed_tasks: counter(FAILED),
             merged: counter(MERGED),
             progress: watch,
@@ -182,7 +179,7 @@ impl Memory {
     }
 }
 
-/// Kernels that have begun for some problems, one for each part of the problems, and their device
+/// Kernels that have begun for some problems, one for each chunk of the problems, and their device
 /// memory.
 pub struct Launch<'a> {
     device: Arc<Device>,
@@ -190,17 +187,19 @@ pub struct Launch<'a> {
     stream: Arc<CudaStream>,
     /// All have the same options and number of dimensions.
     problems: Vec<&'a Problem<'a>>,
-    memory: Memory,
-    /// The streams of the parts whose kernels have begun.
-    begun: Vec<Arc<CudaStream>>,
-    /// Kept until the kernels end: freeing its host memory waits for them.
+    /// Kept until the kernels end: freeing its host memory waits for them. Dropped before the
+    /// memory that it copies to, because its end waits for the copies.
     sender: Sender<f64>,
+    memory: Memory,
+    /// A stream for the kernel of each chunk.
+    of_chunks: Vec<Arc<CudaStream>>,
 }
 
 impl<'a> Launch<'a> {
     /// Begins kernels for these problems, which must have the same options and number of
-    /// dimensions. The threads of `cpu` copy their observations. The kernel of a part begins as
-    /// soon as its observations are on the device.
+    /// dimensions. The threads of `cpu` copy their observations. The kernel of a chunk begins as
+    /// soon as its observations are on the device. All chunks but the last have at least `fewest`
+    /// observations.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
@@ -208,6 +207,7 @@ impl<'a> Launch<'a> {
     pub fn begin(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
+        fewest: usize,
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
@@ -216,8 +216,11 @@ impl<'a> Launch<'a> {
         let p = problems[0].x.ncols();
         let distance = problems[0].options.distance;
         let kernel = device.kernel(module(in_registers(p), distance), "agglomerate")?;
+        let chunks = chunks(&sizes, fewest);
         let allocate = || {
             let stream = device.context.new_stream()?;
+            let of_chunks = chunks.iter().map(|_| device.context.new_stream());
+            let of_chunks = of_chunks.collect::<DriverResult<_>>()?;
             let mut memory = Memory::new(
                 &device.context,
                 &stream,
@@ -226,28 +229,29 @@ impl<'a> Launch<'a> {
                 p,
                 distance,
             )?;
-            // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation.
+            // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation. It
+            // discards them, but tools that look for reads of uninitialized memory report them.
             stream.memset_zeros(&mut memory.x.slice_mut(observations * p..))?;
             // Copies on other streams must not begin before the allocations of this stream.
             stream.synchronize()?;
-            Ok((stream, memory))
+            Ok((stream, of_chunks, memory))
         };
         let allocated: DriverResult<_> = allocate();
-        let (stream, memory) =
+        let (stream, of_chunks, memory) =
             allocated.map_err(|error| device.error("making room for apriori clusters", &error))?;
         let mut launch = Self {
             device: device.clone(),
             stream,
             problems,
-            memory,
-            begun: Vec::new(),
             sender: Sender::of_many(device, observations * p)?,
+            memory,
+            of_chunks,
         };
         let mut first = 0;
-        for part in parts(&sizes, FEWEST_IN_PART) {
-            let end = first + sizes[part.clone()].iter().sum::<usize>();
-            launch.send(part.clone(), first..end, cpu, monitor)?;
-            let started = launch.start(&kernel, part);
+        for (number, chunk) in chunks.into_iter().enumerate() {
+            let end = first + sizes[chunk.clone()].iter().sum::<usize>();
+            launch.send(chunk.clone(), first..end, cpu, monitor)?;
+            let started = launch.start(&kernel, number, &chunk);
             started.map_err(|error| launch.error(&error))?;
             first = end;
         }
@@ -262,24 +266,28 @@ impl<'a> Launch<'a> {
     pub fn merges(mut self, cpu: &Cpu, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         self.watch(monitor).map_err(|error| self.error(&error))?;
         monitor.check()?;
-        self.fetch(cpu)
+        let fetched = self.fetch()?;
+        let problems = std::mem::take(&mut self.problems);
+        // Other problems may need the device's memory while the threads of `cpu` are busy.
+        drop(self);
+        Ok(cpu.install(|| fetched.merges(&problems)))
     }
 
     fn error(&self, error: &DriverError) -> Error {
         self.device.error("clustering apriori clusters", error)
     }
 
-    /// Sends a part of the problems, whose observations are at `places`, to the device: their
+    /// Sends a chunk of the problems, whose observations are at `places`, to the device: their
     /// observations, their tasks, and the order in which the clusters are in the screens at the
     /// start.
     fn send(
         &mut self,
-        part: Range<usize>,
+        chunk: Range<usize>,
         places: Range<usize>,
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<()> {
-        let problems = &self.problems[part.clone()];
+        let problems = &self.problems[chunk.clone()];
         let (p, distance) = (problems[0].x.ncols(), problems[0].options.distance);
         let tasks = cpu.install(|| tasks(problems, places.start));
         let copy = |at, rows: &mut [f64]| {
@@ -294,7 +302,7 @@ impl<'a> Launch<'a> {
         };
         let stream = &self.stream;
         let send_rest = || {
-            stream.memcpy_htod(&tasks, &mut self.memory.tasks.slice_mut(part))?;
+            stream.memcpy_htod(&tasks, &mut self.memory.tasks.slice_mut(chunk))?;
             if !slots.is_empty() {
                 let slots_at = &mut self.memory.words.slots_at;
                 stream.memcpy_htod(&slots, &mut slots_at.slice_mut(places))?;
@@ -305,26 +313,30 @@ impl<'a> Launch<'a> {
         self.sender.finish()
     }
 
-    /// Starts the kernel for a part of the problems, which has been sent.
-    fn start(&mut self, kernel: &CudaFunction, part: Range<usize>) -> DriverResult<()> {
+    /// Starts the kernel for chunk `number` of the problems, which has been sent.
+    fn start(
+        &self,
+        kernel: &CudaFunction,
+        number: usize,
+        chunk: &Range<usize>,
+    ) -> DriverResult<()> {
         let p = self.problems[0].x.ncols();
         let distance = self.problems[0].options.distance;
         let shared = shared_bytes(p, in_registers(p), distance);
         let mut arrays = self.memory.arrays(&self.stream, &self.problems);
-        arrays.take_part(&part, self.begun.len(), distance);
+        arrays.take_chunk(chunk, number, distance);
         let resident =
             kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, shared, None)?;
         let blocks = resident * self.device.multiprocessors()?;
         let config = LaunchConfig {
-            grid_dim: (blocks.clamp(1, part.len() as u32), 1, 1),
+            grid_dim: (blocks.clamp(1, chunk.len() as u32), 1, 1),
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: shared as u32,
         };
-        let stream = self.device.context.new_stream()?;
-        self.begun.push(stream.clone());
         // SAFETY: the argument is as declared in agglomerate.cu, and all memory that it points to
         // lives in `self`, which waits for the kernel before it is dropped.
         unsafe {
+            let stream = &self.of_chunks[number];
             stream.launch_builder(kernel).arg(&arrays).launch(config)?;
         }
         Ok(())
@@ -358,9 +370,9 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Whether the kernels of all parts have ended.
+    /// Whether the kernels of all chunks have ended.
     fn have_ended(&self) -> DriverResult<bool> {
-        for stream in &self.begun {
+        for stream in &self.of_chunks {
             // SAFETY: the stream lives as long as `self`.
             match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
                 CUresult::CUDA_ERROR_NOT_READY => return Ok(false),
@@ -370,17 +382,19 @@ impl<'a> Launch<'a> {
         Ok(true)
     }
 
-    fn fetch(&self, cpu: &Cpu) -> Result<Vec<Vec<Merge>>> {
+    /// Copies the merges to the host.
+    fn fetch(&self) -> Result<Fetched> {
         let fetch = || -> DriverResult<_> {
-            Ok((
-                self.stream.clone_dtoh(&self.memory.lower)?,
-                self.stream.clone_dtoh(&self.memory.higher)?,
-                self.stream.clone_dtoh(&self.memory.heights)?,
-                self.stream.clone_dtoh(&self.memory.counters)?,
-            ))
+            let fetched = Fetched {
+                lower: self.stream.clone_dtoh(&self.memory.lower)?,
+                higher: self.stream.clone_dtoh(&self.memory.higher)?,
+                heights: self.stream.clone_dtoh(&self.memory.heights)?,
+            };
+            Ok((fetched, self.stream.clone_dtoh(&self.memory.counters)?))
         };
-        let (lower, higher, heights, counters) =
-            fetch().map_err(|error| self.device.error("fetching merges", &error))?;
+        let fetched = fetch();
+        let (fetched, counters) =
+            fetched.map_err(|error| self.device.error("fetching merges", &error))?;
         if counters[FAILED] > 0 {
             return Err(Error::Device(format!(
                 "{} of {} apriori clusters could not be clustered on the device",
@@ -388,18 +402,31 @@ impl<'a> Launch<'a> {
                 self.problems.len()
             )));
         }
+        Ok(fetched)
+    }
+}
+
+/// The merges of all problems, as the device stores them.
+struct Fetched {
+    lower: Vec<u32>,
+    higher: Vec<u32>,
+    heights: Vec<f64>,
+}
+
+impl Fetched {
+    /// The merges of each problem. Works on the threads of the calling pool.
+    fn merges(&self, problems: &[&Problem<'_>]) -> Vec<Vec<Merge>> {
         let merge = |at: usize| Merge {
-            lower: lower[at],
-            higher: higher[at],
-            height: heights[at],
+            lower: self.lower[at],
+            higher: self.higher[at],
+            height: self.heights[at],
         };
-        let merges = |(start, problem): (usize, &&Problem<'_>)| -> Vec<Merge> {
+        let merges = |(start, problem): (usize, &&Problem<'_>)| {
             let places = start..start + problem.clusters() - 1;
             places.map(merge).collect()
         };
-        let problems = starts(&self.problems, 0).into_par_iter();
-        let problems = problems.zip(&self.problems);
-        Ok(cpu.install(|| problems.map(merges).collect()))
+        let with_starts = starts(problems, 0).into_par_iter().zip(problems);
+        with_starts.map(merges).collect()
     }
 }
 
@@ -408,7 +435,7 @@ impl Drop for Launch<'_> {
     fn drop(&mut self) {
         // SAFETY: an aligned word, alive as long as `self`; the device reads it, hence volatile.
         unsafe { self.memory.watch.as_ptr().add(1).write_volatile(1) };
-        for stream in self.begun.iter().chain([&self.stream]) {
+        for stream in self.of_chunks.iter().chain([&self.stream]) {
             // A device that failed has nothing in progress.
             let _ = stream.synchronize();
         }
@@ -420,22 +447,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_all_problems_and_grow() {
+    fn chunks_are_all_problems_and_grow() {
         let ends = |sizes: &[usize], fewest| -> Vec<usize> {
-            let parts = parts(sizes, fewest);
-            parts.iter().map(|part| part.end).collect()
+            let chunks = chunks(sizes, fewest);
+            chunks.iter().map(|chunk| chunk.end).collect()
         };
         assert_eq!(ends(&[5], 1), [1]);
         assert_eq!(ends(&[1; 16], 1), [2, 4, 8, 16]);
         assert_eq!(ends(&[1; 16], 5), [5, 10, 16]);
         assert_eq!(ends(&[1; 16], 20), [16]);
-        // A problem that is larger than the first parts together.
+        // A problem that is larger than the first chunks together.
         assert_eq!(ends(&[9, 1, 1, 1, 1, 1, 1, 1], 1), [1, 8]);
         for count in 1..100 {
             let sizes: Vec<usize> = (1..=count).rev().collect();
-            let parts = parts(&sizes, 1);
-            assert!(parts.len() <= MOST_PARTS);
-            let indices: Vec<usize> = parts.into_iter().flatten().collect();
+            let chunks = chunks(&sizes, 1);
+            assert!(chunks.len() <= MOST_CHUNKS);
+            let indices: Vec<usize> = chunks.into_iter().flatten().collect();
             assert_eq!(indices, Vec::from_iter(0..count));
         }
     }

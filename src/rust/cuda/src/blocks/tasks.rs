@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::arrays::{Task, BALL};
 
-/// The place of the first observation of each problem. The observations of each problem follow those
-/// of the problem before; those of the first problem start at `first`.
+/// The place of the first observation of each problem. The observations of each problem follow
+/// those of the problem before; those of the first problem start at `first`.
 pub fn starts(problems: &[&Problem<'_>], first: usize) -> Vec<usize> {
     let starts = problems.iter().scan(first, |end, problem| {
         let start = *end;
