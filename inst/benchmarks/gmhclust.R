@@ -11,7 +11,7 @@
 #   cells265k              265,000 x 32: random linear mixtures of the markers, with noise
 #                          (mass_cytometry_cells() in common.R)
 #   apriori20k             the lymphocytes in 1,000 apriori clusters by k-means
-#   cells1m                1,000,000 x 14 in 1,000 apriori clusters by k-means
+#   cells1m cells1m300     1,000,000 x 14 in 1,000 and 300 apriori clusters by k-means
 #   growth                 5,000 to 40,000 x 14: how time grows with n
 #   crossover              2,000 to 60,000 x 14, with and without GPU
 #   columns                30,000 x 41, 64 and 100 and 15,000 x 200, made as cells265k
@@ -148,7 +148,9 @@ both <- names(ways)[2:3]
 arguments <- commandArgs(trailingOnly = TRUE)
 csv_given <- any(startsWith(arguments, "--csv="))
 on_cpu <- c("cells20k", "cells44k", "apriori20k", "growth")
-on_gpu <- c("cells20k", "cells44k", "cells167k", "cells265k", "cells841k", "cells1m", "crossover")
+on_gpu <- c(
+  "cells20k", "cells44k", "cells167k", "cells265k", "cells841k", "cells1m", "cells1m300", "crossover"
+)
 settings <- parse_options(
   arguments, if (csv_given) "csv" else on_cpu, if (csv_given) "csv" else on_gpu,
   c("csv", "columns", "threshold", "calls", "devices"),
@@ -165,6 +167,7 @@ rows <- list(
   "cells841k" = of_cells(841000, 14, both),
   "apriori20k" = in_k_means("lymphocytes", 20000, 1000, "mahal, full", markers, threshold = 100),
   "cells1m" = in_k_means("1,000,000 x 14 cells", 1e6, 1000, both, function() smoothed_cells(1e6)),
+  "cells1m300" = in_k_means("1,000,000 x 14 cells", 1e6, 300, both, function() smoothed_cells(1e6)),
   "growth" = lapply(c(5, 10, 20, 40) * 1000, of_cells, 14, both),
   "crossover" = lapply(c(2, 4, 9, 16, 30, 60) * 1000, of_cells, 14, both, compare = TRUE),
   "columns" = Map(of_mass_cytometry, c(30, 30, 30, 15) * 1000, c(41, 64, 100, 200), list(both)),

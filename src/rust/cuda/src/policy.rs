@@ -166,19 +166,19 @@ pub struct BlockCosts {
 /// Costs with centroid distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200blocks-gmhclust.csv has whole times of such calls. Not measured in the
-///   tree, on an H200 with 16 cores: of these times, blocks took 1.95 s for 200 apriori clusters of
-///   10,560 x 14 cells, a block each; 3.4 s for 1,056 of 10,000, and about 0.44 s for 1,056 of
-///   2,000, so `together` is 0.003 for large ones and 0.01 for small ones. An apriori cluster of
-///   10,000 took a CPU thread 1.1 s, and as one of 400 trees 18 ms. On another host, where 16
-///   threads took a sixth of 50,000 apriori clusters of 2,000, all together took 10 s longer than
-///   without the threads.
+/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these costs.
+///   Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of 1,000, 2,000 and
+///   4,000 x 14 cells took a block each 56, 142 and 384 ms, and a CPU thread 85, 235 and 650 ms while
+///   the other 15 were busy; 1,056 of them took all blocks 0.18, 0.40 and 0.92 s. One of 10,000 took
+///   a CPU thread 1.1 s while the others were idle, and a block 1.9 s. With other costs
+///   (1.6, 0.005, 165), 1,000,000 cells in 300 apriori clusters by k-means took 3.9 s for 1.35 s: the
+///   CPU got nearly all.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 1.6,
-    together: 0.005,
-    merge_in_tree: 165.0,
+    together: 0.002,
+    merge_in_tree: 240.0,
 };
 
 /// Share of the time to which leaving further apriori clusters to trees and to the CPU must reduce
@@ -193,12 +193,16 @@ pub const WORTH_LEAVING: f64 = 0.95;
 /// Costs with full Mahalanobis distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: not measured in the tree, as for [`BLOCK_COSTS`].
+/// - Run: as for [`BLOCK_COSTS`]. Not measured in the tree, on the same host: 100 apriori clusters
+///   of 1,000, 2,000 and 4,000 x 14 cells took a block each 0.24, 0.74 and 2.4 s, and a busy CPU
+///   thread 0.16 and 0.42 s for the first two; 1,056 of them took all blocks 0.73 and 2.0 s. With
+///   other costs (3.4, 0.012, 130), 1,000,000 cells in 300 apriori clusters by k-means took 9.1 s for
+///   6.1 s.
 /// - If wrong: as for [`BLOCK_COSTS`].
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
-    alone: 3.4,
-    together: 0.012,
-    merge_in_tree: 130.0,
+    alone: 2.2,
+    together: 0.008,
+    merge_in_tree: 180.0,
 };
 
 /// Minimum size of an apriori cluster that all blocks of a GPU together merge (`tree`) because it
@@ -206,10 +210,19 @@ pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
 /// too long.
 ///
 /// - Counts: observations of the apriori cluster.
-/// - Run: not measured in the tree.
+/// - Run: as for [`BLOCK_COSTS`]. Not measured in the tree: with twice this size, 1,000,000 cells in
+///   1,000 apriori clusters by k-means took 0.52 s for 0.47 s.
 /// - If wrong: if it is too low, CPU threads are idle while the GPU works. If it is too high, all
 ///   other threads and the GPU wait for one CPU thread with a large apriori cluster.
-pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
+pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 2_048;
+
+/// As [`TREE_BESIDE_BLOCKS_CLUSTERS`], with full Mahalanobis distances.
+///
+/// - Counts: observations of the apriori cluster.
+/// - Run: as for [`BLOCK_COSTS`]. Not measured in the tree: with half this size, 1,000,000 cells in
+///   1,000 apriori clusters by k-means took 3.5 s for 2.7 s.
+/// - If wrong: as for [`TREE_BESIDE_BLOCKS_CLUSTERS`].
+pub const FULL_TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 
 /// Minimum work on pairs of observations for which a GPU is opened: distances, neighbour searches,
 /// spanning trees and k-means.

@@ -38,12 +38,15 @@ pub fn ways(
         Some(&number) if fitting.len() >= fewest => &problems[number],
         _ => return ways,
     };
-    let costs = match largest.options.distance {
-        Distance::Centroid => &policy::BLOCK_COSTS,
-        Distance::FullMahalanobis => &policy::FULL_BLOCK_COSTS,
+    let (costs, least_in_tree) = match largest.options.distance {
+        Distance::Centroid => (&policy::BLOCK_COSTS, policy::TREE_BESIDE_BLOCKS_CLUSTERS),
+        Distance::FullMahalanobis => (
+            &policy::FULL_BLOCK_COSTS,
+            policy::FULL_TREE_BESIDE_BLOCKS_CLUSTERS,
+        ),
     };
     let trees = has_tree(largest);
-    let has_tree = |size| trees && size >= policy::TREE_BESIDE_BLOCKS_CLUSTERS;
+    let has_tree = |size| trees && size >= least_in_tree;
     let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
     let front = match fewest {
         0 => 0,
