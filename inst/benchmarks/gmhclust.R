@@ -149,7 +149,8 @@ arguments <- commandArgs(trailingOnly = TRUE)
 csv_given <- any(startsWith(arguments, "--csv="))
 on_cpu <- c("cells20k", "cells44k", "apriori20k", "growth")
 on_gpu <- c(
-  "cells20k", "cells44k", "cells167k", "cells265k", "cells841k", "cells1m", "cells1m300", "crossover"
+  "cells20k", "cells44k", "cells167k", "cells265k", "cells841k", "cells1m", "cells1m300",
+  "crossover"
 )
 settings <- parse_options(
   arguments, if (csv_given) "csv" else on_cpu, if (csv_given) "csv" else on_gpu,

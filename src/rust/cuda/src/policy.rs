@@ -159,27 +159,39 @@ pub struct BlockCosts {
     /// their sizes.
     pub together: f64,
     /// Time of a merge of an apriori cluster that all blocks of a GPU together merge as a tree,
-    /// while they make other trees.
+    /// while they make other trees, and while other blocks merge other apriori clusters.
     pub merge_in_tree: f64,
+    /// The same time if no blocks merge other apriori clusters: see [`FEW_ON_CPU`].
+    pub merge_in_only_trees: f64,
 }
 
 /// Costs with centroid distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these costs.
-///   Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of 1,000, 2,000 and
-///   4,000 x 14 cells took a block each 56, 142 and 384 ms, and a CPU thread 85, 235 and 650 ms while
-///   the other 15 were busy; 1,056 of them took all blocks 0.18, 0.40 and 0.92 s. One of 10,000 took
-///   a CPU thread 1.1 s while the others were idle, and a block 1.9 s. With other costs
-///   (1.6, 0.005, 165), 1,000,000 cells in 300 apriori clusters by k-means took 3.9 s for 1.35 s: the
-///   CPU got nearly all.
+/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m`, `cells1m300` and `groups20m`, were made
+///   with these costs. Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of
+///   1,000, 2,000 and 4,000 x 14 cells took a block each 56, 142 and 384 ms, and a CPU thread 85,
+///   235 and 650 ms while the other 15 were busy; 1,056 of them took all blocks 0.18, 0.40 and
+///   0.92 s. One of 10,000 took a CPU thread 1.1 s while the others were idle, and a block 1.9 s;
+///   as one of 400 trees, 18 ms. With costs of 1.6, 0.005 and 165, the CPU got most of 300 apriori
+///   clusters of 1,000,000 cells by k-means, which took 3.9 s; with 0.6, 0.002 and 80, 1.35 s.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 1.6,
     together: 0.002,
     merge_in_tree: 240.0,
+    merge_in_only_trees: 150.0,
 };
+
+/// Largest share of the time of trees that the CPU takes for apriori clusters that are too small
+/// for trees, so that blocks merge none: the trees take [`BlockCosts::merge_in_only_trees`].
+///
+/// - Counts: shares of the time of the trees, by [`BLOCK_COSTS`].
+/// - Run: not measured in the tree.
+/// - If wrong: if it is too high, trees wait for the CPU. If it is too low, one small apriori
+///   cluster makes blocks merge all large ones.
+pub const FEW_ON_CPU: f64 = 0.25;
 
 /// Share of the time to which leaving further apriori clusters to trees and to the CPU must reduce
 /// it, so that thread blocks leave these clusters.
@@ -193,16 +205,19 @@ pub const WORTH_LEAVING: f64 = 0.95;
 /// Costs with full Mahalanobis distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: as for [`BLOCK_COSTS`]. Not measured in the tree, on the same host: 100 apriori clusters
-///   of 1,000, 2,000 and 4,000 x 14 cells took a block each 0.24, 0.74 and 2.4 s, and a busy CPU
-///   thread 0.16 and 0.42 s for the first two; 1,056 of them took all blocks 0.73 and 2.0 s. With
-///   other costs (3.4, 0.012, 130), 1,000,000 cells in 300 apriori clusters by k-means took 9.1 s for
-///   6.1 s.
+/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these
+///   costs, and `groups2m` with trees alone. Not measured in the tree, on the same host: `groups2m`
+///   took 14 s with a block for each apriori cluster. 100 apriori clusters of 1,000, 2,000 and
+///   4,000 x 14 cells took a block each 0.24, 0.74 and 2.4 s, and a busy CPU thread 0.16 and 0.42 s
+///   for the first two; 1,056 of them took all blocks 0.73 and 2.0 s. With costs of 3.4, 0.012 and
+///   130, the CPU got most of 300 apriori clusters of 1,000,000 cells by k-means, which took 9.1 s;
+///   with 1.6, 0.008 and 130, 6.1 s.
 /// - If wrong: as for [`BLOCK_COSTS`].
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 2.2,
     together: 0.008,
     merge_in_tree: 180.0,
+    merge_in_only_trees: 60.0,
 };
 
 /// Minimum size of an apriori cluster that all blocks of a GPU together merge (`tree`) because it
@@ -210,8 +225,8 @@ pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
 /// too long.
 ///
 /// - Counts: observations of the apriori cluster.
-/// - Run: as for [`BLOCK_COSTS`]. Not measured in the tree: with twice this size, 1,000,000 cells in
-///   1,000 apriori clusters by k-means took 0.52 s for 0.47 s.
+/// - Run: as for [`BLOCK_COSTS`]; not measured in the tree: with twice this size, 1,000,000 cells
+///   in 1,000 apriori clusters by k-means took 0.52 s for 0.47 s.
 /// - If wrong: if it is too low, CPU threads are idle while the GPU works. If it is too high, all
 ///   other threads and the GPU wait for one CPU thread with a large apriori cluster.
 pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 2_048;
@@ -219,7 +234,7 @@ pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 2_048;
 /// As [`TREE_BESIDE_BLOCKS_CLUSTERS`], with full Mahalanobis distances.
 ///
 /// - Counts: observations of the apriori cluster.
-/// - Run: as for [`BLOCK_COSTS`]. Not measured in the tree: with half this size, 1,000,000 cells in
+/// - Run: as for [`BLOCK_COSTS`]; not measured in the tree: with half this size, 1,000,000 cells in
 ///   1,000 apriori clusters by k-means took 3.5 s for 2.7 s.
 /// - If wrong: as for [`TREE_BESIDE_BLOCKS_CLUSTERS`].
 pub const FULL_TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;

@@ -79,20 +79,27 @@ fn front_to_leave(
 ) -> usize {
     let square = |size: usize| (size * size) as f64;
     let mut in_blocks: f64 = sizes.iter().map(|&size| square(size)).sum();
-    let (mut in_trees, mut on_cpu, mut longest) = (0.0, 0.0, 0.0f64);
+    let (mut merges_in_trees, mut on_cpu, mut longest) = (0.0, 0.0, 0.0f64);
     // The shortest time, and the number of problems at the front for which it is reached.
     let mut shortest = (f64::INFINITY, 0);
     for front in 0..=sizes.len() {
         let size = sizes.get(front).copied().unwrap_or(0);
         let of_blocks = (costs.alone * square(size)).max(costs.together * in_blocks);
         let of_cpu = longest.max(on_cpu / threads as f64);
+        let in_only_trees = costs.merge_in_only_trees * merges_in_trees;
+        let are_trees = front == sizes.len() && of_cpu <= policy::FEW_ON_CPU * in_only_trees;
+        let in_trees = if are_trees {
+            in_only_trees
+        } else {
+            costs.merge_in_tree * merges_in_trees
+        };
         let time = (in_trees + of_blocks).max(of_cpu);
         if time < policy::WORTH_LEAVING * shortest.0 {
             shortest = (time, front);
         }
         in_blocks -= square(size);
         if has_tree(size) {
-            in_trees += costs.merge_in_tree * size as f64;
+            merges_in_trees += size as f64;
         } else {
             on_cpu += square(size);
             longest = longest.max(square(size));
@@ -114,6 +121,7 @@ mod tests {
             alone: 2.0,
             together: 0.005,
             merge_in_tree: 150.0,
+            merge_in_only_trees: 150.0,
         };
         let front = |sizes: &[usize], has_tree: bool, threads| {
             front_to_leave(sizes, |size| has_tree && size > 500, threads, &costs)
@@ -138,6 +146,22 @@ mod tests {
             |count: usize| front_to_leave(&vec![10_000; count], |_| true, 16, &policy::BLOCK_COSTS);
         assert_eq!(front(20), 20);
         assert_eq!(front(2000), 0);
+    }
+
+    #[test]
+    fn only_trees_take_less_time_than_trees_beside_blocks() {
+        let costs = BlockCosts {
+            alone: 2.0,
+            together: 0.005,
+            merge_in_tree: 150.0,
+            merge_in_only_trees: 50.0,
+        };
+        let front = |sizes: &[usize]| front_to_leave(sizes, |size| size > 500, 16, &costs);
+        assert_eq!(front(&[10_000; 300]), 300);
+        // The CPU takes the small ones.
+        let with_small = |count| [&[10_000; 300][..], &vec![400; count]].concat();
+        assert_eq!(front(&with_small(1)), 301);
+        assert_eq!(front(&with_small(10_000)), 0);
     }
 
     #[test]
