@@ -30,9 +30,8 @@
 #' clusters entirely, each in its own thread block; this applies to apriori clusters with up to
 #' 16,384 observations in up to 64 columns. Meanwhile the CPU threads cluster within the largest of
 #' these apriori clusters, as many as they finish in the same time. The GPU makes all merges of the
-#' apriori clusters with 2,048 observations or more, 4,096 with full distances, as described above,
-#' unless there are so many of them that thread blocks together take less time. Several devices
-#' share the apriori clusters.
+#' apriori clusters with 4,096 observations or more, as described above, unless there are so many of
+#' them that thread blocks together take less time. Several devices share the apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends finished parts to the CPU
 #' while it computes the next part, so no memory holds all distances twice. The CPU computes

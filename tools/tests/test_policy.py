@@ -17,7 +17,7 @@ HELP = {
         "the GPU clusters within apriori clusters entirely",
         "apriori clusters with up to {BLOCK_MOST_OBSERVATIONS} observations",
         "makes all merges of the apriori clusters with {TREE_BESIDE_BLOCKS_CLUSTERS} observations "
-        "or more, {FULL_TREE_BESIDE_BLOCKS_CLUSTERS} with full distances,",
+        "or more",
         "cosines in {HALF_COLUMNS} columns or more",
         "start with at least {TREE_CLUSTERS} clusters and {TREE_CLUSTERS_per_thread} more for "
         "each CPU thread, in up to 208 columns; with full distances, {FULL_TREE_CLUSTERS} and "

@@ -168,7 +168,7 @@ pub struct BlockCosts {
 /// Costs with centroid distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m`, `cells1m300` and `groups20m`, were made
+/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m300` and `groups20m`, were made
 ///   with these costs. Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of
 ///   1,000, 2,000 and 4,000 x 14 cells took a block each 56, 142 and 384 ms, and a CPU thread 85,
 ///   235 and 650 ms while the other 15 were busy; 1,056 of them took all blocks 0.18, 0.40 and
@@ -225,19 +225,11 @@ pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
 /// too long.
 ///
 /// - Counts: observations of the apriori cluster.
-/// - Run: as for [`BLOCK_COSTS`]; not measured in the tree: with twice this size, 1,000,000 cells
-///   in 1,000 apriori clusters by k-means took 0.52 s for 0.47 s.
+/// - Run: as for [`BLOCK_COSTS`]; not measured in the tree: with half this size and full distances,
+///   1,000,000 cells in 1,000 apriori clusters by k-means took 3.5 s for 2.7 s.
 /// - If wrong: if it is too low, CPU threads are idle while the GPU works. If it is too high, all
 ///   other threads and the GPU wait for one CPU thread with a large apriori cluster.
-pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 2_048;
-
-/// As [`TREE_BESIDE_BLOCKS_CLUSTERS`], with full Mahalanobis distances.
-///
-/// - Counts: observations of the apriori cluster.
-/// - Run: as for [`BLOCK_COSTS`]; not measured in the tree: with half this size, 1,000,000 cells in
-///   1,000 apriori clusters by k-means took 3.5 s for 2.7 s.
-/// - If wrong: as for [`TREE_BESIDE_BLOCKS_CLUSTERS`].
-pub const FULL_TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
+pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 
 /// Minimum work on pairs of observations for which a GPU is opened: distances, neighbour searches,
 /// spanning trees and k-means.

@@ -38,15 +38,12 @@ pub fn ways(
         Some(&number) if fitting.len() >= fewest => &problems[number],
         _ => return ways,
     };
-    let (costs, least_in_tree) = match largest.options.distance {
-        Distance::Centroid => (&policy::BLOCK_COSTS, policy::TREE_BESIDE_BLOCKS_CLUSTERS),
-        Distance::FullMahalanobis => (
-            &policy::FULL_BLOCK_COSTS,
-            policy::FULL_TREE_BESIDE_BLOCKS_CLUSTERS,
-        ),
+    let costs = match largest.options.distance {
+        Distance::Centroid => &policy::BLOCK_COSTS,
+        Distance::FullMahalanobis => &policy::FULL_BLOCK_COSTS,
     };
     let trees = has_tree(largest);
-    let has_tree = |size| trees && size >= least_in_tree;
+    let has_tree = |size| trees && size >= policy::TREE_BESIDE_BLOCKS_CLUSTERS;
     let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
     let front = match fewest {
         0 => 0,
@@ -68,9 +65,9 @@ pub fn ways(
 /// in decreasing order.
 ///
 /// All blocks of a GPU together merge the problems at the front that have a tree (`has_tree`),
-/// before or after the blocks merge the rest. Meanwhile `threads` CPU threads merge the other
-/// problems at the front. The time of a problem on a CPU thread is assumed to be the square of its
-/// size; `costs` has the other times.
+/// before or after the blocks merge the rest; these trees take less time if there is no rest.
+/// Meanwhile `threads` CPU threads merge the other problems at the front. The time of a problem on
+/// a CPU thread is assumed to be the square of its size; `costs` has the other times.
 fn front_to_leave(
     sizes: &[usize],
     has_tree: impl Fn(usize) -> bool,
