@@ -44,6 +44,21 @@ pub fn of_parts<V: Sync, T: Send>(
     values.par_chunks(len).map(work).collect()
 }
 
+/// Divides values into consecutive pieces of these lengths.
+///
+/// # Panics
+/// If there are fewer values.
+pub fn pieces<T>(
+    mut values: &mut [T],
+    lengths: impl Iterator<Item = usize>,
+) -> impl Iterator<Item = &mut [T]> {
+    lengths.map(move |length| {
+        let (piece, others) = std::mem::take(&mut values).split_at_mut(length);
+        values = others;
+        piece
+    })
+}
+
 /// Waits for a thread and returns its result; a panic of the thread continues in the calling one.
 pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))

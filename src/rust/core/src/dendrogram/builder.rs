@@ -8,6 +8,7 @@ use super::{leaf_order, place_leaves, row_of, Dendrogram, TREE};
 use crate::error::Result;
 use crate::memory;
 use crate::merge::Merge;
+use crate::tasks::pieces;
 
 /// Builds one tree from several sequences of merges, each with its own slots.
 pub struct TreeBuilder {
@@ -109,17 +110,16 @@ impl TreeBuilder {
             [] => 0,
             _ => slots.len(),
         };
-        let mut orders = memory::zeros(TREE, sequences.iter().map(leaves).sum())?;
-        let mut works = memory::room(TREE, sequences.len())?;
-        let mut rest = &mut orders[..];
-        for (sequence, &start) in sequences.iter_mut().zip(&starts) {
+        let mut sizes = memory::room(TREE, sequences.len())?;
+        sizes.extend(sequences.iter().map(leaves));
+        let mut orders = memory::zeros(TREE, sizes.iter().sum())?;
+        let mut places = memory::room(TREE, sequences.len())?;
+        places.extend(pieces(&mut orders, sizes.iter().copied()));
+        let works = sequences.par_iter_mut().zip(&starts).zip(places);
+        works.try_for_each(|((sequence, &start), order)| {
             let made = &made[start..start + sequence.1.len()];
-            let (of_sequence, others) = rest.split_at_mut(leaves(sequence));
-            works.push((sequence, made, of_sequence));
-            rest = others;
-        }
-        let works = works.into_par_iter();
-        works.try_for_each(|(sequence, made, order)| name_nodes(sequence, made, order))?;
+            name_nodes(sequence, made, order)
+        })?;
 
         let merge = |&(sequence, at): &(u32, u32)| {
             let merge = sequences[sequence as usize].1[at as usize];
@@ -129,15 +129,14 @@ impl TreeBuilder {
         merges.unzip_into_vecs(&mut self.merge, &mut self.height);
         let mut roots = memory::room(TREE, sequences.len())?;
         let mut place = 0;
-        for (sequence, start) in sequences.iter().zip(starts) {
-            let (slots, merges) = sequence;
+        for (((slots, merges), start), size) in sequences.iter().zip(starts).zip(sizes) {
             if !merges.is_empty() {
                 let root = made[start + merges.len() - 1].load(Ordering::Relaxed);
                 // The union of all slots has the lowest one.
                 self.node[slots[0] as usize] = root;
                 roots.push(((root as usize - n) as i32 + 1, place));
             }
-            place += leaves(sequence);
+            place += size;
         }
         self.subtrees = Subtrees {
             merges: order.len(),

@@ -8,6 +8,7 @@ use crate::distances::{DistanceDevice, Pairs};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
+use crate::tasks::pieces;
 
 /// The type of a stored dissimilarity. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
@@ -256,14 +257,7 @@ impl<T: Stored> CondensedMatrix<T> {
 
     /// All rows.
     pub fn rows_mut(&mut self) -> Vec<&mut [T]> {
-        let mut rest = &mut self.values[..];
-        (0..self.n)
-            .map(|i| {
-                let (row, after) = std::mem::take(&mut rest).split_at_mut(self.n - 1 - i);
-                rest = after;
-                row
-            })
-            .collect()
+        pieces(&mut self.values, (0..self.n).rev()).collect()
     }
 
     /// The dissimilarity of two different clusters.

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::merge::Merge;
 use crate::order_key::order_key;
+use crate::tasks::pieces;
 
 /// What a merge is sorted by, from the highest bits to the lowest: the key of the greatest height
 /// of its cluster so far, its cluster, and its number there.
@@ -39,14 +40,8 @@ pub fn height_order(clusters: &[Vec<Merge>]) -> Result<Vec<(u32, u32)>> {
     let in_ranges: Vec<Vec<Vec<SortKey>>> = in_ranges.collect::<Result<_>>()?;
     let all = clusters.iter().map(Vec::len).sum();
     let mut order = memory::zeros(memory::OBSERVATIONS, all)?;
-    let mut rest = &mut order[..];
-    let mut of_ranges = Vec::with_capacity(RANGES);
-    for range in 0..RANGES {
-        let count = in_ranges.iter().map(|keys| keys[range].len()).sum();
-        let (of_range, others) = rest.split_at_mut(count);
-        of_ranges.push(of_range);
-        rest = others;
-    }
+    let count = |range: usize| in_ranges.iter().map(|keys| keys[range].len()).sum();
+    let of_ranges: Vec<_> = pieces(&mut order, (0..RANGES).map(count)).collect();
     let sort = |(range, order): (usize, &mut [(u32, u32)])| {
         let mut keys = memory::room(memory::OBSERVATIONS, order.len())?;
         for of_chunk in &in_ranges {

@@ -16,6 +16,7 @@ use gmhclust_core::kmeans::Assigned;
 use gmhclust_core::matrix::{RowSlices, STANDARD_LAYOUT};
 use gmhclust_core::memory;
 use gmhclust_core::monitor::Monitor;
+use gmhclust_core::tasks::pieces;
 
 /// Number of cluster numbers (4 MB) that the host prepares for a device at a time. Only the time
 /// depends on it, and only slightly.
@@ -135,15 +136,10 @@ impl<'a> Partition<'a> {
 
 /// Splits values into consecutive parts.
 fn split<T>(
-    mut values: &mut [T],
+    values: &mut [T],
     parts: impl ExactSizeIterator<Item = Range<usize>>,
 ) -> impl ExactSizeIterator<Item = &mut [T]> {
-    let part = |part: Range<usize>| {
-        let (first, rest) = std::mem::take(&mut values).split_at_mut(part.len());
-        values = rest;
-        first
-    };
-    Vec::from_iter(parts.map(part)).into_iter()
+    Vec::from_iter(pieces(values, parts.map(|part| part.len()))).into_iter()
 }
 
 /// Cluster numbers relative to `first`, for the device that moves the centers from `first` on. A
