@@ -194,14 +194,12 @@ fn interleave(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use ndarray::Array2;
 
     use super::*;
-    use crate::cpu::{Cpu, Device};
+    use crate::cpu::Cpu;
     use crate::mahalanobis::{Clusterer, Input, Subthreshold};
-    use crate::testing::{draw, Data, Random};
+    use crate::testing::{draw, Data, FailingDevice, Random};
 
     const OPTIONS: Options = Options {
         threshold: 4.0,
@@ -232,34 +230,6 @@ mod tests {
         assert_eq!(tree.merge[..3], [[-3, -5], [-2, -4], [-6, 2]]);
     }
 
-    /// The CPU, with the number of observations of each call.
-    struct Counting {
-        cpu: Cpu,
-        observations: Mutex<Vec<usize>>,
-    }
-
-    impl Device for Counting {
-        fn name(&self) -> &'static str {
-            "counting"
-        }
-
-        fn cpu(&self) -> &Cpu {
-            &self.cpu
-        }
-    }
-
-    impl AgglomerationDevice for Counting {
-        fn agglomerate(
-            &self,
-            problems: &[Problem<'_>],
-            monitor: &Monitor,
-        ) -> Result<Vec<Vec<Merge>>> {
-            let observations = problems.iter().map(|problem| problem.members.len()).sum();
-            self.observations.lock().unwrap().push(observations);
-            self.cpu.agglomerate(problems, monitor)
-        }
-    }
-
     #[test]
     fn clusters_are_merged_in_batches_of_about_equal_size() {
         let x = draw(&mut Random::of(19), Data::Mixture, 300, 3);
@@ -272,16 +242,12 @@ mod tests {
         let largest = sizes.iter().max().unwrap();
         let found = |at_a_time| {
             let (mut inner, monitor) = (Vec::new(), Monitor::default());
-            let device = Counting {
-                cpu: Cpu::new(2).unwrap(),
-                observations: Mutex::default(),
-            };
+            let device = FailingDevice::after(usize::MAX, Error::Interrupt);
             let within = merge_within(
                 &arranged, &mut inner, &OPTIONS, at_a_time, &device, &monitor,
             );
             within.unwrap();
-            let batches = device.observations.into_inner().unwrap();
-            (batches, (inner, monitor.progress().0))
+            (device.agglomerated(), (inner, monitor.progress().0))
         };
         let (together, expected) = found(usize::MAX / 2);
         assert_eq!(together, [all]);

@@ -26,6 +26,8 @@ pub struct FailingDevice {
     answers: AtomicUsize,
     /// The queries of the answered requests for neighbours.
     queries: Mutex<Vec<u32>>,
+    /// The number of observations of each answered agglomeration.
+    agglomerated: Mutex<Vec<usize>>,
 }
 
 impl FailingDevice {
@@ -36,12 +38,18 @@ impl FailingDevice {
             error,
             answers: AtomicUsize::new(answers),
             queries: Mutex::default(),
+            agglomerated: Mutex::default(),
         }
     }
 
     /// The queries whose neighbours the device has found, in order.
     pub fn queries(&self) -> Vec<u32> {
         self.queries.lock().unwrap().clone()
+    }
+
+    /// The number of observations of each answered agglomeration, in order.
+    pub fn agglomerated(&self) -> Vec<usize> {
+        self.agglomerated.lock().unwrap().clone()
     }
 
     fn answer(&self) -> Result<()> {
@@ -63,10 +71,12 @@ impl Device for FailingDevice {
     }
 }
 
-/// One answer for all apriori clusters, and one for the tree above them.
+/// One answer for each batch of apriori clusters, and one for the tree above them.
 impl AgglomerationDevice for FailingDevice {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         self.answer()?;
+        let observations = problems.iter().map(|problem| problem.members.len()).sum();
+        self.agglomerated.lock().unwrap().push(observations);
         self.cpu.agglomerate(problems, monitor)
     }
 }
