@@ -168,13 +168,14 @@ pub struct BlockCosts {
 /// Costs with centroid distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m300` and `groups20m`, were made
-///   with these costs. Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of
-///   1,000, 2,000 and 4,000 x 14 cells took a block each 56, 142 and 384 ms, and a CPU thread 85,
-///   235 and 650 ms while the other 15 were busy; 1,056 of them took all blocks 0.18, 0.40 and
-///   0.92 s. One of 10,000 took a CPU thread 1.1 s while the others were idle, and a block 1.9 s;
-///   as one of 400 trees, 18 ms. With costs of 1.6, 0.005 and 165, the CPU got most of 300 apriori
-///   clusters of 1,000,000 cells by k-means, which took 3.9 s; with 0.6, 0.002 and 80, 1.35 s.
+/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m300` and `groups20m`, were made with these
+///   costs. Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of 1,000,
+///   2,000 and 4,000 x 14 cells took a block each 56, 142 and 384 ms, and a CPU thread 85, 235 and
+///   650 ms while the other 15 were busy; 1,056 of them took all blocks 0.18, 0.40 and 0.92 s. One
+///   of 10,000 took a CPU thread 1.1 s while the others were idle, and a block 1.9 s; as one of 400
+///   trees, 18 ms. With costs of 1.6, 0.005 and 165, the CPU got most of 300 apriori clusters of
+///   1,000,000 cells by k-means, which took 3.9 s; with 0.6, 0.002 and 80, and trees from 2,048
+///   observations on, 1.35 s.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
@@ -211,7 +212,7 @@ pub const WORTH_LEAVING: f64 = 0.95;
 ///   4,000 x 14 cells took a block each 0.24, 0.74 and 2.4 s, and a busy CPU thread 0.16 and 0.42 s
 ///   for the first two; 1,056 of them took all blocks 0.73 and 2.0 s. With costs of 3.4, 0.012 and
 ///   130, the CPU got most of 300 apriori clusters of 1,000,000 cells by k-means, which took 9.1 s;
-///   with 1.6, 0.008 and 130, 6.1 s.
+///   with 1.6, 0.008 and 130, and trees from 2,048 observations on, 6.1 s.
 /// - If wrong: as for [`BLOCK_COSTS`].
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 2.2,

@@ -94,8 +94,8 @@ impl<'a> Stability<'a> {
         }
         while self.agreements.len() < self.draws.len() {
             let first = self.agreements.len();
-            let at_a_time = device.observations_at_a_time();
-            let some = &self.draws[first..first + self.next_batch(at_a_time)];
+            let some = self.next_batch(device.observations_at_a_time());
+            let some = &self.draws[first..first + some];
             match self.trees(some, device, monitor) {
                 Ok(trees) => {
                     for tree in trees {
@@ -110,12 +110,12 @@ impl<'a> Stability<'a> {
         Ok(())
     }
 
-    /// Number of draws that are clustered next, with about `at_a_time` observations at most.
-    fn next_batch(&self, at_a_time: usize) -> usize {
+    /// Number of draws that are clustered next, with about this many observations at most.
+    fn next_batch(&self, most_observations: usize) -> usize {
         let mut observations = 0;
         let left = self.draws[self.agreements.len()..].iter();
         let fitting = left.take_while(|slots| {
-            let fits = observations < at_a_time;
+            let fits = observations < most_observations;
             observations += slots.iter().map(|&slot| self.size(slot)).sum::<usize>();
             fits
         });
