@@ -152,6 +152,7 @@ fn job_gkmeans_result(
             cluster: clusters_of(&cluster)?,
             centers: copied(&Values::of(&centers, "centers")?)?,
             iterations: usize::try_from(iterations).unwrap_or(1),
+            sums: None,
         };
         Ok(move |_: &Monitor, rows: Rows| {
             let work = || KMeans::of(&*rows.observations(&cpu)?, assigned, &cpu);

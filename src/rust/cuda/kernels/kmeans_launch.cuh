@@ -185,12 +185,14 @@ struct Sort {
   uint shift;    // bits below the digit
 };
 
-// The members of the clusters, and the centers to move.
+// The members of the clusters, and sums over them.
 struct Members {
   const double *x;
-  double *centers;
+  double *centers; // to move
+  double *within;  // by cluster: sum of squared differences from the center
   const uint *sorted_clusters;
   const uint *sorted_numbers;
   uint *starts; // start of each cluster's members, and the end
   uint rows, columns, clusters;
+  uint columns_each; // columns of a center that a block of `update` moves, at most THREADS
 };

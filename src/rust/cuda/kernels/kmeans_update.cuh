@@ -1,5 +1,5 @@
-// Moves centers to the means of their members: sums are in the order of the members' numbers, as in
-// kmeans/lloyd.rs. A stable sort by cluster finds the members.
+// Sums over the members of clusters, in the order of the members' numbers, as in kmeans/members.rs.
+// A stable sort by cluster finds the members.
 
 #pragma once
 
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scatter(Sort sort) {
   }
 }
 
-// ---- the centers ----
+// ---- the sums ----
 
 // Computes where the members of each cluster start.
 extern "C" __global__ void __launch_bounds__(THREADS) find_starts(Members members) {
@@ -136,42 +136,104 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_starts(Members member
 #define FETCHED_EACH 8
 // Number of values that a block loads into shared memory at a time.
 #define FETCHED_TOGETHER (THREADS * FETCHED_EACH)
+// Number of values that a thread reads from shared memory before it adds them.
+#define ADDED_TOGETHER 16
 
-// Moves each center to the mean of its members, if it has any, by a block for each.
-extern "C" __global__ void __launch_bounds__(THREADS) update(Members members) {
-  __shared__ double values[FETCHED_TOGETHER];
-  uint start = members.starts[blockIdx.x], size = members.starts[blockIdx.x + 1] - start;
-  if (size == 0) return;
-  const uint *numbers = members.sorted_numbers + start;
-  for (uint column = 0; column < members.columns; column += THREADS) {
-    uint columns = min((uint)THREADS, members.columns - column);
-    uint together = FETCHED_TOGETHER / columns;
-    const double *x = members.x + column;
-    double next[FETCHED_EACH], sum = 0;
-    auto fetch = [&](uint first) {
-      uint count = min(together, first < size ? size - first : 0) * columns;
+// `sum` plus every `step`-th of `count` values, from number `first` on, one after the other.
+__device__ __forceinline__ double plus(double sum, const double *values, uint count, uint first,
+                                       uint step) {
+  uint i = first;
+  for (; i + (ADDED_TOGETHER - 1) * step < count; i += ADDED_TOGETHER * step) {
+    double some[ADDED_TOGETHER];
 #pragma unroll
-      for (int i = 0; i < FETCHED_EACH; i++) {
-        uint at = i * THREADS + threadIdx.x;
-        if (at < count)
-          next[i] = x[(size_t)numbers[first + at / columns] * members.columns + at % columns];
-      }
-    };
-    fetch(0);
-    for (uint first = 0; first < size; first += together) {
-      __syncthreads();
+    for (int j = 0; j < ADDED_TOGETHER; j++) some[j] = values[i + j * step];
 #pragma unroll
-      for (int i = 0; i < FETCHED_EACH; i++) values[i * THREADS + threadIdx.x] = next[i];
-      __syncthreads();
-      fetch(first + together);
-      uint count = min(together, size - first);
-      if (threadIdx.x < columns) {
-#pragma unroll 8
-        for (uint i = 0; i < count; i++) sum += values[i * columns + threadIdx.x];
-      }
-    }
-    if (threadIdx.x < columns)
-      members.centers[(size_t)blockIdx.x * members.columns + column + threadIdx.x] =
-          sum / (double)size;
+    for (int j = 0; j < ADDED_TOGETHER; j++) sum += some[j];
   }
+  for (; i < count; i += step) sum += values[i];
+  return sum;
+}
+
+// Visits the values of a cluster's members in the columns from `start` on, `columns` of them: some
+// members after the other, or parts of a member if it does not fit in shared memory. change(value,
+// column) makes the value that is stored in shared memory; add(values, count) adds the stored ones.
+// Meanwhile the next values are on the way.
+template <typename Change, typename Add>
+__device__ __forceinline__ void visit_members(const Members &members, uint cluster, uint start,
+                                              uint columns, const Change &change, const Add &add) {
+  __shared__ double values[FETCHED_TOGETHER];
+  const uint *numbers = members.sorted_numbers + members.starts[cluster];
+  uint size = members.starts[cluster + 1] - members.starts[cluster];
+  uint width = min(columns, (uint)FETCHED_TOGETHER), rows = FETCHED_TOGETHER / width;
+  // Of each value of this thread: the member and the column.
+  uint member_of[FETCHED_EACH], column_of[FETCHED_EACH];
+#pragma unroll
+  for (int i = 0; i < FETCHED_EACH; i++) {
+    member_of[i] = (i * THREADS + threadIdx.x) / width;
+    column_of[i] = (i * THREADS + threadIdx.x) % width;
+  }
+  double next[FETCHED_EACH];
+  // Threads beyond the last member or column load a value that is not added.
+  auto fetch = [&](uint first, uint column) {
+    if (first >= size) return;
+    uint number[FETCHED_EACH];
+#pragma unroll
+    for (int i = 0; i < FETCHED_EACH; i++)
+      number[i] = numbers[min(member_of[i], size - 1 - first) + first];
+#pragma unroll
+    for (int i = 0; i < FETCHED_EACH; i++)
+      next[i] = members.x[(size_t)number[i] * members.columns + start +
+                          min(column + column_of[i], columns - 1)];
+  };
+  fetch(0, 0);
+  for (uint first = 0, column = 0; first < size;) {
+    uint count = min(rows, size - first) * min(width, columns - column);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < FETCHED_EACH; i++)
+      values[i * THREADS + threadIdx.x] =
+          change(next[i], start + min(column + column_of[i], columns - 1));
+    __syncthreads();
+    column += width;
+    if (column >= columns) {
+      column = 0;
+      first += min(rows, size - first);
+    }
+    fetch(first, column);
+    add(values, count);
+  }
+}
+
+// Moves each center to the mean of its members, if it has any. A block moves some columns of a
+// center.
+extern "C" __global__ void __launch_bounds__(THREADS) update(Members members) {
+  uint parts = (members.columns + members.columns_each - 1) / members.columns_each;
+  uint cluster = blockIdx.x / parts, start = blockIdx.x % parts * members.columns_each;
+  uint columns = min(members.columns_each, members.columns - start);
+  uint size = members.starts[cluster + 1] - members.starts[cluster];
+  double sum = 0;
+  visit_members(
+      members, cluster, start, columns, [](double value, uint) { return value; },
+      [&](const double *values, uint count) {
+        if (threadIdx.x < columns) sum = plus(sum, values, count, threadIdx.x, columns);
+      });
+  if (threadIdx.x < columns && size > 0)
+    members.centers[(size_t)cluster * members.columns + start + threadIdx.x] = sum / (double)size;
+}
+
+// Adds up the squared differences of each cluster's members from its center, coordinate by
+// coordinate, as in kmeans/cluster.rs, by a block for each cluster. One thread adds.
+extern "C" __global__ void __launch_bounds__(THREADS) sum_squares(Members members) {
+  const double *center = members.centers + (size_t)blockIdx.x * members.columns;
+  double sum = 0;
+  visit_members(
+      members, blockIdx.x, 0, members.columns,
+      [&](double value, uint column) {
+        double difference = value - center[column];
+        return difference * difference;
+      },
+      [&](const double *squares, uint count) {
+        if (threadIdx.x == 0) sum = plus(sum, squares, count, 0, 1);
+      });
+  if (threadIdx.x == 0) members.within[blockIdx.x] = sum;
 }

@@ -75,7 +75,7 @@ fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
     // less for each observation, and bins for each center. If memory for half precision is missing,
     // k-means does without half precision.
     let (rows, centers) = (x.nrows() + TILE.max(SORTED), centers + TILE);
-    let bytes = rows * (12 * x.ncols() + 32) + centers * (20 * x.ncols() + 4 * BINS + 48);
+    let bytes = rows * (12 * x.ncols() + 32) + centers * (20 * x.ncols() + 4 * BINS + 56);
     device.has_memory(bytes)
 }
 

@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
-use super::device::{Assigned, KMeansDevice, Start};
+use super::device::{Assigned, ClusterSums, KMeansDevice, Start};
 use super::frame::Frame;
 use super::members::{means, members_in_blocks};
 use super::seed::seed;
@@ -163,9 +163,27 @@ impl KMeans {
             cluster,
             centers,
             iterations,
+            sums,
         } = assigned;
-        let k = centers.nrows();
-        let p = x.ncols();
+        let ClusterSums { sizes, within } = match sums {
+            Some(sums) => sums,
+            None => ClusterSums::new(x, &cluster, &centers)?,
+        };
+        Ok(Self {
+            cluster,
+            centers,
+            sizes,
+            within,
+            iterations,
+        })
+    }
+}
+
+impl ClusterSums {
+    /// The sums over the clusters of the rows of `x`, by the threads of the calling pool. `cluster`
+    /// has the number of each row's cluster.
+    fn new(x: &Observations, cluster: &[u32], centers: &Array2<f64>) -> Result<Self> {
+        let (k, p) = centers.dim();
         let mut within = memory::filled(CLUSTERS, k, 0.0)?;
         let mut sizes = memory::filled(CLUSTERS, k, 0)?;
         members_in_blocks(
@@ -186,13 +204,7 @@ impl KMeans {
                     );
             },
         )?;
-        Ok(Self {
-            within,
-            sizes,
-            iterations,
-            cluster,
-            centers,
-        })
+        Ok(Self { sizes, within })
     }
 }
 

@@ -60,4 +60,13 @@ pub struct Assigned {
     pub cluster: Vec<u32>,
     pub centers: Array2<f64>,
     pub iterations: usize,
+    /// `None` if the device leaves the sums over the clusters to the CPU.
+    pub sums: Option<ClusterSums>,
+}
+
+/// Sums over the members of each cluster, as the fields of [`super::KMeans`].
+#[derive(Debug, PartialEq)]
+pub struct ClusterSums {
+    pub sizes: Vec<usize>,
+    pub within: Vec<f64>,
 }

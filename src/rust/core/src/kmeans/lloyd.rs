@@ -47,6 +47,7 @@ pub fn iterate(
         cluster: memory::collected(CLUSTERS, lloyd.clusters())?,
         centers: lloyd.centers,
         iterations,
+        sums: None,
     })
 }
 

@@ -32,7 +32,7 @@ pub mod seed;
 mod tests;
 
 pub use cluster::{assign, cluster, draw, moved, KMeans};
-pub use device::{Assigned, KMeansDevice, Start};
+pub use device::{Assigned, ClusterSums, KMeansDevice, Start};
 
 /// Number of values per chunk of a sum of weights ([`seed`]), here and in kernels/kmeans.cu.
 /// Another number changes the draws.

@@ -106,5 +106,10 @@ EXPORT void host_sort(const Sort &sort) {
 
 EXPORT void host_update(const Members &members) {
   launch({members.rows / THREADS + 1}, THREADS, [&] { find_starts(members); });
-  launch({members.clusters}, THREADS, [&] { update(members); });
+  uint parts = (members.columns + members.columns_each - 1) / members.columns_each;
+  launch({members.clusters * parts}, THREADS, [&] { update(members); });
+}
+
+EXPORT void host_sum_squares(const Members &members) {
+  launch({members.clusters}, THREADS, [&] { sum_squares(members); });
 }

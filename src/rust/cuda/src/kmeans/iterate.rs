@@ -10,9 +10,10 @@ use super::launch::NONE;
 use super::observations::DeviceObservations;
 use super::update::Updater;
 use crate::device::DriverResult;
+use crate::policy;
 use crate::sharing::{on_each, shares};
 use gmhclust_core::error::Result;
-use gmhclust_core::kmeans::Assigned;
+use gmhclust_core::kmeans::{Assigned, ClusterSums};
 use gmhclust_core::matrix::{RowSlices, STANDARD_LAYOUT};
 use gmhclust_core::memory;
 use gmhclust_core::monitor::Monitor;
@@ -127,10 +128,22 @@ impl<'a> Partition<'a> {
             alone.fetch_centers(self.centers.as_slice_mut().expect(STANDARD_LAYOUT))?;
         }
         Ok(Assigned {
+            sums: self.sums()?,
             cluster: self.cluster,
             centers: self.centers,
             iterations,
         })
+    }
+
+    /// The sums over the clusters, unless a cluster is so large that the CPU is faster.
+    fn sums(&self) -> Result<Option<ClusterSums>> {
+        let sizes = on_each(self.workers.iter(), DeviceShare::sizes)?.concat();
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        if largest > self.cluster.len() / policy::KMEANS_SQUARES_SHARE {
+            return Ok(None);
+        }
+        let within = on_each(self.workers.iter(), DeviceShare::squares)?.concat();
+        Ok(Some(ClusterSums { sizes, within }))
     }
 }
 
@@ -235,6 +248,16 @@ impl<'a> DeviceShare<'a> {
     fn update(&mut self) -> Result<()> {
         self.sort()?;
         self.updater.update(&self.observations, &self.centers)
+    }
+
+    /// The numbers of members of the clusters whose centers the device moves.
+    fn sizes(&self) -> Result<Vec<usize>> {
+        self.updater.sizes(&self.observations)
+    }
+
+    /// The sums of squares within the clusters whose centers the device moves.
+    fn squares(&self) -> Result<Vec<f64>> {
+        self.updater.squares(&self.observations, &self.centers)
     }
 
     fn receive_centers(&mut self, centers: &Array2<f64>) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Moves a device's share of the centers to the means of their members. A stable sort by cluster
-//! finds the members.
+//! Sums over the members of a device's share of the clusters, which give the means to which centers
+//! move, and the squares within clusters. A stable sort by cluster finds the members.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use super::observations::DeviceObservations;
 use crate::arguments::arguments;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;
+use gmhclust_core::memory;
 
 arguments! {
     /// As in kmeans_launch.cuh.
@@ -30,14 +31,22 @@ arguments! {
     pub struct Members {
         pub x: u64,
         pub centers: u64,
+        pub within: u64,
         pub sorted_clusters: u64,
         pub sorted_numbers: u64,
         pub starts: u64,
         pub rows: u32,
         pub columns: u32,
         pub clusters: u32,
+        pub columns_each: u32,
     }
 }
+
+/// The start of memory errors.
+const CLUSTERS: &str = "the clusters of the observations need";
+
+/// Number of blocks of `update` per multiprocessor: half of those that can be active at a time.
+const UPDATING_BLOCKS: usize = 4;
 
 /// The addresses of sorted cluster numbers, and of the numbers of their observations.
 pub type Sorted = [u64; 2];
@@ -68,6 +77,12 @@ pub fn passes(clusters: u64, rows: usize, moved: usize, counts: u64, to: [Sorted
     (0..count).map(pass).collect()
 }
 
+/// Number of columns of a center that a block of `update` moves, so that there are about this many
+/// blocks. Fewer columns take less time, but their values are read from memory in smaller pieces.
+pub fn columns_each(moved: usize, columns: usize, blocks: usize) -> usize {
+    (moved * columns / blocks).clamp(1, columns.min(THREADS))
+}
+
 /// Updates a device's share of the centers.
 pub struct Updater {
     count_digits: CudaFunction,
@@ -75,8 +90,11 @@ pub struct Updater {
     scatter: CudaFunction,
     find_starts: CudaFunction,
     update: CudaFunction,
+    sum_squares: CudaFunction,
     /// The centers that this device moves.
     moved: Range<usize>,
+    /// Number of columns of a center that a block moves.
+    columns_each: usize,
     memory: UpdateMemory,
 }
 
@@ -85,6 +103,7 @@ struct UpdateMemory {
     sorted: [[CudaSlice<u32>; 2]; 2],
     counts: CudaSlice<u32>,
     starts: CudaSlice<u32>,
+    within: CudaSlice<f64>,
 }
 
 impl UpdateMemory {
@@ -96,22 +115,29 @@ impl UpdateMemory {
             sorted: [place()?, place()?],
             counts: numbers(DIGITS * n.div_ceil(SORTED))?,
             starts: numbers(moved + 1)?,
+            // SAFETY: as above.
+            within: unsafe { stream.alloc::<f64>(moved)? },
         })
     }
 }
 
 impl Updater {
     pub fn new(observations: &DeviceObservations, moved: Range<usize>) -> Result<Self> {
-        let n = observations.x.nrows();
-        let memory = UpdateMemory::new(&observations.stream, n, moved.len());
+        let failed = |error| observations.error(&error);
+        let (n, p) = observations.x.dim();
+        let memory = UpdateMemory::new(&observations.stream, n, moved.len()).map_err(failed)?;
+        let multiprocessors = observations.device.multiprocessors().map_err(failed)?;
+        let blocks = UPDATING_BLOCKS * multiprocessors as usize;
         Ok(Self {
             count_digits: observations.kernel("count_digits")?,
             scan_counts: observations.kernel("scan_counts")?,
             scatter: observations.kernel("scatter")?,
             find_starts: observations.kernel("find_starts")?,
             update: observations.kernel("update")?,
+            sum_squares: observations.kernel("sum_squares")?,
+            columns_each: columns_each(moved.len(), p, blocks),
             moved,
-            memory: memory.map_err(|error| observations.error(&error))?,
+            memory,
         })
     }
 
@@ -151,10 +177,41 @@ impl Updater {
         if self.moved.is_empty() {
             return Ok(());
         }
-        let first = size_of::<f64>() * self.moved.start * at.x.ncols();
-        let members = self.members(at, at.at(centers) + first as u64);
-        let launched = self.launch(at, &self.update, &members, members.clusters);
+        let members = self.members(at, self.address(at, centers));
+        let blocks = members.clusters * members.columns.div_ceil(members.columns_each);
+        let launched = self.launch(at, &self.update, &members, blocks);
         launched.map_err(|error| at.error(&error))
+    }
+
+    /// The numbers of members of the clusters of this share, by the last sort.
+    pub fn sizes(&self, at: &DeviceObservations) -> Result<Vec<usize>> {
+        if self.moved.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut starts = memory::filled(CLUSTERS, self.moved.len() + 1, 0)?;
+        at.fetch(&self.memory.starts.as_view(), &mut starts)?;
+        let sizes = starts.windows(2).map(|ends| (ends[1] - ends[0]) as usize);
+        memory::collected(CLUSTERS, sizes)
+    }
+
+    /// By cluster of this share: the sum of squares of its members about its center, by the last
+    /// sort.
+    pub fn squares(&self, at: &DeviceObservations, centers: &CudaSlice<f64>) -> Result<Vec<f64>> {
+        if self.moved.is_empty() {
+            return Ok(Vec::new());
+        }
+        let members = self.members(at, self.address(at, centers));
+        let launched = self.launch(at, &self.sum_squares, &members, members.clusters);
+        launched.map_err(|error| at.error(&error))?;
+        let mut squares = memory::filled(CLUSTERS, self.moved.len(), 0.0)?;
+        at.fetch(&self.memory.within.as_view(), &mut squares)?;
+        Ok(squares)
+    }
+
+    /// The address of the first center of this share.
+    fn address(&self, at: &DeviceObservations, centers: &CudaSlice<f64>) -> u64 {
+        let first = size_of::<f64>() * self.moved.start * at.x.ncols();
+        at.at(centers) + first as u64
     }
 
     /// The kernels' argument with the result of the last sort.
@@ -164,12 +221,14 @@ impl Updater {
         Members {
             x: at.at(&at.values),
             centers,
+            within: at.at(&self.memory.within),
             sorted_clusters: clusters,
             sorted_numbers: numbers,
             starts: at.at(&self.memory.starts),
             rows: n as u32,
             columns: p as u32,
             clusters: self.moved.len() as u32,
+            columns_each: self.columns_each as u32,
         }
     }
 
