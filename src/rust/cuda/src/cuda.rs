@@ -167,13 +167,9 @@ impl NeighbourDevice for Cuda {
         space: Space<'a>,
         monitor: &'a Monitor,
     ) -> Result<Box<dyn Neighbours + 'a>> {
-        let (devices, least, memory) = (
-            &self.devices,
-            self.handover.request_coordinates,
-            self.memory,
-        );
+        let (devices, handover, memory) = (&self.devices, &self.handover, self.memory);
         self.cpu.install(|| {
-            let neighbours = CudaNeighbours::new(devices, space, least, memory, monitor)?;
+            let neighbours = CudaNeighbours::new(devices, space, handover, memory, monitor)?;
             Ok::<Box<dyn Neighbours>, _>(match neighbours {
                 Some(neighbours) => Box::new(neighbours),
                 None => Box::new(CpuNeighbours::new(space, monitor)?),

@@ -20,6 +20,7 @@ pub struct Handover {
     pub block_problems: usize,
     pub block_chunk_observations: usize,
     pub request_coordinates: usize,
+    pub sweeps_per_copy: usize,
     pub matrix_observations: usize,
     pub chain_clusters: usize,
     pub kmeans_coordinates: usize,

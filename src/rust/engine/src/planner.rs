@@ -71,6 +71,7 @@ impl Planner {
             block_problems: policy::BLOCK_PROBLEMS_PER_THREAD * self.threads,
             block_chunk_observations: policy::BLOCK_CHUNK_OBSERVATIONS,
             request_coordinates: policy::REQUEST_COORDINATES,
+            sweeps_per_copy: policy::SWEEPS_PER_COPY,
             matrix_observations: policy::MATRIX_OBSERVATIONS,
             chain_clusters: policy::CHAIN_CLUSTERS,
             kmeans_coordinates: policy::KMEANS_COORDINATES,

@@ -26,6 +26,7 @@ use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
 use super::sweeper::Sweeper;
 use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
 use crate::device::Device;
+use crate::handover::Handover;
 use crate::policy;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
@@ -74,8 +75,13 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     positions: Positions,
     /// Indices of clusters that have changed since the devices' last update.
     changed: Vec<u32>,
+    /// Number of pairs of queries and clusters that were merged away, in sweeps since all clusters
+    /// were copied.
+    swept_in_vain: usize,
     /// The host answers requests with fewer pairs of coordinates than this number.
     smallest: usize,
+    /// Number of sweeps of a cluster that take as long as copying it.
+    sweeps_per_copy: usize,
     monitor: &'a Monitor,
 }
 
@@ -89,8 +95,8 @@ enum Progress {
 
 impl<'a> CudaNeighbours<'a> {
     /// A search for the queries and references of `space`. Returns `None` for a metric without
-    /// lower bounds. The CPU answers requests with fewer pairs of coordinates than `smallest`. The
-    /// search uses at most `memory` bytes of each device, if given. A search among clusters uses
+    /// lower bounds. The CPU answers requests that are too small by `handover`. The search uses at
+    /// most `memory` bytes of each device, if given. A search among clusters uses
     /// one device only.
     ///
     /// # Errors
@@ -98,7 +104,7 @@ impl<'a> CudaNeighbours<'a> {
     pub fn new(
         devices: &[Arc<Device>],
         space: Space<'a>,
-        smallest: usize,
+        handover: &Handover,
         memory: Option<usize>,
         monitor: &'a Monitor,
     ) -> Result<Option<Self>> {
@@ -122,7 +128,7 @@ impl<'a> CudaNeighbours<'a> {
             };
             open().inspect_err(|error| device.forget_on_failure(error))
         };
-        Self::on(space, smallest, halves, monitor, numbers, Box::new(make))
+        Self::on(space, handover, halves, monitor, numbers, Box::new(make))
     }
 }
 
@@ -131,7 +137,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     /// device. `halves` says that the devices can sweep in half precision.
     fn on(
         space: Space<'a>,
-        smallest: usize,
+        handover: &Handover,
         halves: bool,
         monitor: &'a Monitor,
         devices: Vec<usize>,
@@ -169,7 +175,9 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             host,
             positions: Positions::default(),
             changed: Vec::new(),
-            smallest,
+            swept_in_vain: 0,
+            smallest: handover.request_coordinates,
+            sweeps_per_copy: handover.sweeps_per_copy,
             monitor,
         };
         neighbours.open()?;
@@ -232,9 +240,12 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         Ok(())
     }
 
-    /// Copies changed clusters to the devices. Copies all clusters if a tenth was merged away.
-    fn update(&mut self) -> Result<()> {
-        if 10 * self.positions.live() < 9 * self.positions.references {
+    /// Copies changed clusters to the devices, before a sweep for `queries` queries. Copies all
+    /// remaining clusters once sweeps of clusters that were merged away have taken as long.
+    fn update(&mut self, queries: usize) -> Result<()> {
+        self.swept_in_vain += queries * self.positions.gone;
+        if self.swept_in_vain > self.sweeps_per_copy * self.positions.live() {
+            self.swept_in_vain = 0;
             self.changed.clear();
             let (positions, rows) = Positions::new(&self.frames[0], &self.host, 0..0)?;
             self.positions = positions;
@@ -375,7 +386,7 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
         if pairs * self.frames[0].columns() < self.smallest {
             return self.host.nearest_in_blocks(request, take);
         }
-        self.update()?;
+        self.update(count)?;
         let mut done = 0;
         loop {
             let rest = request.part(done..count);

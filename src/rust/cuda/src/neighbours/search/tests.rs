@@ -229,7 +229,12 @@ impl Fakes {
             Ok([Some(one), second].into_iter().flatten().collect())
         };
         let devices = (0..self.fail_at.len()).collect();
-        CudaNeighbours::on(space, 0, true, monitor, devices, Box::new(make))
+        // Some searches copy changed clusters only, and some copy all clusters.
+        let handover = Handover {
+            sweeps_per_copy: 8,
+            ..Handover::default()
+        };
+        CudaNeighbours::on(space, &handover, true, monitor, devices, Box::new(make))
     }
 }
 
@@ -464,7 +469,8 @@ fn share_of_margin(
     };
     let monitor = Monitor::default();
     let devices = std::slice::from_ref(device);
-    let neighbours = CudaNeighbours::new(devices, space, 0, None, &monitor);
+    let handover = Handover::default();
+    let neighbours = CudaNeighbours::new(devices, space, &handover, None, &monitor);
     let mut neighbours = neighbours.unwrap().unwrap();
     let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
     let request = NeighbourRequest {
