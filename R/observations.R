@@ -374,9 +374,13 @@ most_counters <- 5L
 
 message_of_counters <- function(x, arg) {
   if (ncol(x) < 2 || nrow(x) < fewest_counted) return(NULL)
-  # Few columns begin like an identifier or a time, so most columns are not copied.
-  begin <- x[seq_len(fewest_counted), , drop = FALSE]
-  counters <- which(apply(begin, 2, is_whole_or_sorted))
+  # Few columns begin like an identifier or a time, so most columns are not copied. Counts often
+  # begin with different values, but not for long.
+  counters <- seq_len(ncol(x))
+  for (rows in c(fewest_counted, 50L * fewest_counted)) {
+    begin <- x[seq_len(min(rows, nrow(x))), counters, drop = FALSE]
+    counters <- counters[apply(begin, 2, begins_as_counter)]
+  }
   counters <- counters[vapply(counters, function(j) is_counter(x[, j]), NA)]
   if (length(counters) == 0 || length(counters) > most_counters) return(NULL)
   paste0("`", arg, "` has ", ngettext(length(counters), "a column that looks", "columns that look"),
@@ -409,4 +413,7 @@ is_counter <- function(x) {
   !is.unsorted(x) && length(unique(x)) >= fewest_ticks
 }
 
-is_whole_or_sorted <- function(x) !anyNA(x) && (all(x == round(x)) || !is.unsorted(x))
+# Whether the values of a counter may begin with these.
+begins_as_counter <- function(x) {
+  !anyNA(x) && (!is.unsorted(x) || all(x == round(x)) && anyDuplicated(x) == 0)
+}

@@ -8,6 +8,9 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 
+/// Number of items that a thread writes at a time in [`on_slots`]. Only the time depends on it.
+const ITEMS_PER_TASK: usize = 64;
+
 /// Runs tasks on the threads of the calling rayon pool, approximately in order. Each thread takes
 /// the next task from the queue when it has finished the last one, and has its own state; `states`
 /// should have one state per thread.
@@ -57,6 +60,42 @@ pub fn pieces<T>(
         values = others;
         piece
     })
+}
+
+/// Calls `write` with each of `items` and the `width` values of its slot in `values`, on the threads
+/// of the calling pool. The items are sorted by slot, and no two have the same.
+pub fn on_slots<V: Send, I: Sync>(
+    values: &mut [V],
+    width: usize,
+    items: &[I],
+    slot: impl Fn(&I) -> u32 + Copy + Sync,
+    write: impl Fn(&I, &mut [V]) + Copy + Sync,
+) {
+    /// As [`on_slots`], for values from the slot `first` on.
+    fn on_slots_from<V: Send, I: Sync>(
+        values: &mut [V],
+        width: usize,
+        first: usize,
+        items: &[I],
+        slot: impl Fn(&I) -> u32 + Copy + Sync,
+        write: impl Fn(&I, &mut [V]) + Copy + Sync,
+    ) {
+        if items.len() <= ITEMS_PER_TASK {
+            for item in items {
+                let at = (slot(item) as usize - first) * width;
+                write(item, &mut values[at..at + width]);
+            }
+            return;
+        }
+        let (some, others) = items.split_at(items.len() / 2);
+        let start = slot(&others[0]) as usize;
+        let (before, after) = values.split_at_mut((start - first) * width);
+        rayon::join(
+            || on_slots_from(before, width, first, some, slot, write),
+            || on_slots_from(after, width, start, others, slot, write),
+        );
+    }
+    on_slots_from(values, width, 0, items, slot, write);
 }
 
 /// Waits for a thread and returns its result; a panic of the thread continues in the calling one.

@@ -250,14 +250,15 @@ pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 ///   high, the last passes of spanning trees and linkages are slow.
 pub const REQUEST_COORDINATES: usize = 1 << 26;
 
-/// Number of sweeps of a cluster by a GPU that take as long as copying it there anew. A search among
-/// clusters copies all of them anew to leave out those that were merged away.
+/// Number of sweeps of a cluster by a GPU that take as long as copying it to the GPU. A search
+/// among clusters copies the remaining ones anew to leave out those that were merged away.
 ///
 /// - Counts: queries.
-/// - Run: not measured in the tree. On an H200 with 16 CPU threads, Ward's linkage of 200,000 points
-///   in 64 columns took 2.2 s with 0 to 1,024, 2.0 s with 8,192 and 1.9 s with this figure.
-/// - If wrong: if it is too low, all clusters are copied every few rounds. If it is too high, sweeps
-///   of clusters that no longer exist take most of the time.
+/// - Run: not measured in the tree. On an H200 with 16 CPU threads, Ward's linkage of 200,000
+///   points in 64 columns took 2.2 s when a tenth of all clusters had to be merged away for a copy,
+///   2.0 s with 8,192 and 1.9 s with this figure.
+/// - If wrong: if it is too low, all clusters are copied every few rounds. If it is too high, the
+///   GPU mostly sweeps clusters that no longer exist.
 pub const SWEEPS_PER_COPY: usize = 1 << 16;
 
 /// Minimum number of columns for which a neighbour search sweeps in half precision first. It then
@@ -300,10 +301,22 @@ pub const HOST_RATIO: usize = 256;
 /// Minimum size of an iteration of k-means on the GPU; the CPU does smaller iterations.
 ///
 /// - Counts: observations, times centers, times columns.
-/// - Run: not measured in the tree (kmeans.R).
+/// - Run: not measured in the tree. An H200 and 16 CPU threads took the same time for 10 iterations
+///   of 5,000 x 14 with 2 centers; the H200 took a quarter of the time for 500,000 x 14 with 10.
 /// - If wrong: if it is too low, copies and kernel launches take longer than the CPU. If it is too
 ///   high, the CPU does work that a GPU does faster.
-pub const KMEANS_COORDINATES: usize = 1 << 26;
+pub const KMEANS_COORDINATES: usize = 1 << 18;
+
+/// Number of centers whose comparisons take the CPU as long as the rest of an iteration of k-means,
+/// the sums over all observations. They count for [`PAIR_COORDINATES_PER_THREAD`].
+///
+/// - Counts: centers.
+/// - Run: not measured in the tree. 16 CPU threads took 0.19 s for 10 iterations of 500,000 x 14
+///   with 10 centers, about as long as opening the GPU.
+/// - If wrong: if it is too low, the CPU clusters many observations around few centers although
+///   opening a GPU would pay. If it is too high, a GPU is opened for work that takes the CPU less
+///   time.
+pub const KMEANS_REST_CENTERS: usize = 256;
 
 /// Minimum size of each GPU's share of an iteration of k-means, if several GPUs share the
 /// iteration: about 2 ms of work.
@@ -402,12 +415,12 @@ pub const KMEANS_NEAR_CENTERS: usize = 4_096;
 /// - If wrong: an iteration compares in the slower of two ways.
 pub const KMEANS_NEAR_SHARE: usize = 8;
 
-/// The GPU adds up the squares within clusters if the largest cluster has at most 1 in this number of
-/// the observations. One thread adds the squares of a cluster, one after the other.
+/// The GPU adds up the squares within clusters if no cluster has more than 1 in this number of the
+/// observations. One thread adds the squares of a cluster, one after the other.
 ///
 /// - Counts: observations for each observation of the largest cluster.
-/// - Run: not measured in the tree. On an H200, the squares of 1,000,000 x 14 cells in 1,000 clusters
-///   took TIME_GPU ms, and 21 ms by 16 threads of the CPU.
+/// - Run: not measured in the tree. For 1,000,000 x 14 in 1,000 clusters, the sums took an H200 0.2
+///   to 0.6 ms, and 16 threads of the CPU 21 ms.
 /// - If wrong: if it is too low, one thread of the GPU adds for longer than the CPU. If it is too
 ///   high, the CPU adds while the GPU is idle.
 pub const KMEANS_SQUARES_SHARE: usize = 8;

@@ -6,6 +6,7 @@ use gmhclust_core::linkage::lance_williams::Linkage;
 use gmhclust_core::linkage::points;
 use gmhclust_core::mahalanobis::{AprioriPartition, Distance, ProblemSizes};
 use gmhclust_core::metric::Metric;
+use gmhclust_cuda::policy;
 
 /// The size of some work.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -130,7 +131,7 @@ impl Workload {
     /// k-means clustering of `n` observations with at most this number of iterations.
     pub fn kmeans(n: usize, start: &Start, iterations: usize, columns: usize) -> Self {
         Self::Pairs {
-            count: (n * start.centers()).saturating_mul(iterations),
+            count: (n * (start.centers() + policy::KMEANS_REST_CENTERS)).saturating_mul(iterations),
             columns,
         }
     }

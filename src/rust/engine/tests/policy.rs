@@ -40,11 +40,8 @@ const NO_POLICY: [(&str, &[&str]); 15] = [
     ("cuda/src/kernels.rs", &["10"]),
     ("cuda/src/kmeans.rs", &["MAX"]),
     ("cuda/src/neighbours/memory_plan.rs", &["3", "4"]),
-    // Settings within one way: when positions are compacted, and whether pages are locked.
-    (
-        "cuda/src/neighbours/search.rs",
-        &["10", "9", "MOST_CANDIDATES"],
-    ),
+    // Settings within one way: how many candidates a sweep keeps, and whether pages are locked.
+    ("cuda/src/neighbours/search.rs", &["MOST_CANDIDATES"]),
     ("cuda/src/neighbours/references.rs", &["LOCKED_FROM"]),
 ];
 

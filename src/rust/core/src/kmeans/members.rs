@@ -19,6 +19,10 @@ const FEWEST_OBSERVATIONS: usize = 1 << 14;
 /// time depends on it.
 pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
+/// Smallest number of columns per task, if there are as many: half a cache line. Only the time
+/// depends on it.
+const FEWEST_COLUMNS: usize = 4;
+
 /// Size, in bytes, of the observations that are grouped together: they stay in cache until all
 /// their clusters have read them. Only the time depends on it.
 const BLOCK: usize = 8 << 20;
@@ -58,18 +62,16 @@ pub fn means(
     let mut means = matrix::zeros(k, p)?;
     let sums = means.as_slice_mut().expect(STANDARD_LAYOUT);
     let mut sizes = memory::filled(CLUSTERS, k, 0)?;
+    let mut pieces = pieces_of_rows(sums, p, rayon::current_num_threads());
+    let pieces_each = pieces.len() / k.max(1);
     members_in_blocks(x.dim(), k, cluster, |members| {
-        let clusters = sums.par_chunks_mut(p).zip(&mut sizes).enumerate();
-        clusters
-            .with_min_len(members.clusters_at_a_time())
-            .for_each(|(c, (sums, size))| {
-                let members = members.of(c);
-                *size += members.len();
-                for &i in members {
-                    let row = x.row_slice(i as usize);
-                    sums.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
-                }
-            });
+        pieces
+            .par_iter_mut()
+            .with_min_len(members.clusters_at_a_time() * pieces_each)
+            .for_each(|piece| add_members(piece.sums, x, members.of(piece.row), piece.column));
+        for (c, size) in sizes.iter_mut().enumerate() {
+            *size += members.of(c).len();
+        }
     })?;
     for (sums, &size) in sums.chunks_mut(p).zip(&sizes) {
         if size > 0 {
@@ -77,6 +79,34 @@ pub fn means(
         }
     }
     Ok((means, sizes))
+}
+
+/// Adds the values of some observations, in the columns from `first` on, to `sums`.
+fn add_members(sums: &mut [f64], x: &Observations, members: &[u32], first: usize) {
+    for &i in members {
+        let values = &x.row_slice(i as usize)[first..];
+        sums.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
+    }
+}
+
+/// Consecutive values of a row of sums.
+struct Piece<'a> {
+    row: usize,
+    /// The column of the first value.
+    column: usize,
+    sums: &'a mut [f64],
+}
+
+/// Pieces of rows of `p` sums: the rows, or shorter pieces if there are fewer rows than threads.
+fn pieces_of_rows(sums: &mut [f64], p: usize, threads: usize) -> Vec<Piece<'_>> {
+    let columns = sums.len().div_ceil(threads).clamp(FEWEST_COLUMNS.min(p), p);
+    let rows = sums.chunks_mut(p).enumerate();
+    rows.flat_map(|(row, sums)| {
+        let starts = (0..p).step_by(columns);
+        let pieces = sums.chunks_mut(columns).zip(starts);
+        pieces.map(move |(sums, column)| Piece { row, column, sums })
+    })
+    .collect()
 }
 
 /// The members of clusters among a range of observations, in compressed sparse row layout.

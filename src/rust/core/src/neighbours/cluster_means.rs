@@ -4,13 +4,17 @@ use ndarray::Array2;
 use rayon::prelude::*;
 
 use crate::error::Result;
-use crate::matrix::{self, RowSlices};
+use crate::matrix::{self, RowSlices, STANDARD_LAYOUT};
 use crate::memory;
 use crate::metric::form::{Sum, SumOfSquares};
 use crate::metric::{distance_of_rows, distances_of_rows, Points, DISTANCES_AT_ONCE};
+use crate::tasks::on_slots;
 
 /// Number of pairs of clusters whose unions are computed at a time. Only memory depends on it.
 const UNIONS_AT_A_TIME: usize = 1 << 12;
+
+/// Number of unions that a thread computes at a time. Only the time depends on it.
+const UNIONS_PER_TASK: usize = 64;
 
 /// A linkage whose distances depend only on two numbers and the mean of each cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +51,6 @@ pub struct ClusterMeans {
     sizes: Vec<f64>,
     /// By slot: v of [`MeanLinkage::Average`]; not used for Ward's linkage.
     variances: Vec<f64>,
-}
-
-/// The union of two clusters.
-struct Union {
-    mean: Vec<f64>,
-    variance: f64,
 }
 
 impl ClusterMeans {
@@ -142,38 +140,48 @@ impl ClusterMeans {
         }
     }
 
-    /// Merges pairs of clusters, each into the lower slot, and empties the higher slots. No slot
-    /// may be in two pairs. Works on the threads of the calling rayon pool.
+    /// Merges pairs of clusters, which are sorted, each into the lower slot, and empties the higher
+    /// slots. No slot may be in two pairs. Works on the threads of the calling rayon pool.
     pub fn merge(&mut self, pairs: &[(u32, u32)]) {
+        let p = self.columns();
+        let mut means = vec![0.0; pairs.len().min(UNIONS_AT_A_TIME) * p];
         for pairs in pairs.chunks(UNIONS_AT_A_TIME) {
-            let union = |&(lower, higher): &(u32, u32)| self.union(lower as usize, higher as usize);
-            let unions: Vec<Union> = pairs.par_iter().with_min_len(64).map(union).collect();
-            for (&(lower, higher), union) in pairs.iter().zip(unions) {
+            let unions = pairs.par_iter().zip(means.par_chunks_exact_mut(p));
+            let variances: Vec<f64> = unions
+                .with_min_len(UNIONS_PER_TASK)
+                .map(|(&(lower, higher), mean)| self.union(lower as usize, higher as usize, mean))
+                .collect();
+            let unions: Vec<(u32, &[f64])> = (pairs.iter().map(|&(lower, _)| lower))
+                .zip(means.chunks_exact(p))
+                .collect();
+            let all = self.means.as_slice_mut().expect(STANDARD_LAYOUT);
+            on_slots(
+                all,
+                p,
+                &unions,
+                |&(lower, _)| lower,
+                |&(_, mean), row| row.copy_from_slice(mean),
+            );
+            for (&(lower, higher), variance) in pairs.iter().zip(variances) {
                 let (lower, higher) = (lower as usize, higher as usize);
-                let mut row = self.means.row_mut(lower);
-                row.iter_mut()
-                    .zip(union.mean)
-                    .for_each(|(to, mean)| *to = mean);
-                self.variances[lower] = union.variance;
+                self.variances[lower] = variance;
                 self.sizes[lower] += self.sizes[higher];
                 self.sizes[higher] = 0.0;
             }
         }
     }
 
-    /// The union of two clusters.
-    fn union(&self, lower: usize, higher: usize) -> Union {
+    /// Writes the mean of the union of two clusters to `mean`. Returns its variance.
+    fn union(&self, lower: usize, higher: usize, mean: &mut [f64]) -> f64 {
         let share = self.linkage.share([self.sizes[lower], self.sizes[higher]]);
         let rows = self.row(lower).iter().zip(self.row(higher));
         let mut square = 0.0;
-        let mean = rows.map(|(from, to)| {
+        for (mean, (from, to)) in mean.iter_mut().zip(rows) {
             let difference = to - from;
             square += difference * difference;
-            from + share * difference
-        });
-        let mean = mean.collect();
+            *mean = from + share * difference;
+        }
         let [a, b] = [lower, higher].map(|slot| self.variances[slot]);
-        let variance = (1.0 - share) * a + share * b + 0.5 * share * (1.0 - share) * square;
-        Union { mean, variance }
+        (1.0 - share) * a + share * b + 0.5 * share * (1.0 - share) * square
     }
 }

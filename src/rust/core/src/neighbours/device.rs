@@ -59,8 +59,8 @@ pub trait Neighbours: Send + Sync {
     /// Writes the exact distances of a query from these references to `distances`.
     fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]);
 
-    /// Merges pairs of [`Space::Clusters`], each into the lower slot. The higher slot then is
-    /// empty, and neither a query nor a reference. No slot may be in two pairs.
+    /// Merges pairs of [`Space::Clusters`], which are sorted, each into the lower slot. The higher
+    /// slot then is empty, and neither a query nor a reference. No slot may be in two pairs.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`].

@@ -22,6 +22,7 @@ use crate::merge::Merge;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::neighbours::{Exclusion, MeanLinkage, NeighbourRequest, Neighbours};
+use crate::tasks::on_slots;
 
 /// Number of clusters per task of a thread. Only the time depends on it.
 const CLUSTERS_PER_TASK: usize = 64;
@@ -173,13 +174,35 @@ impl<'a> ReciprocalMerges<'a> {
     /// nearest cluster is no longer known.
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<Changed>> {
         self.neighbours.merge(pairs)?;
-        let mut changed = memory::room(CLUSTERS, 2 * pairs.len())?;
-        for &(lower, higher) in pairs {
+        // Reading the clusters takes longest, from all over the memory.
+        let bounds: Vec<f64> = pairs
+            .par_iter()
+            .with_min_len(CLUSTERS_PER_TASK)
+            .map(|&(lower, higher)| {
+                let pair = [lower, higher].map(|slot| slot as usize);
+                let bounds = pair.map(|slot| self.near[slot].lower_bound);
+                let sizes = pair.map(|slot| self.sizes[slot]);
+                bound_of_union(self.linkage, bounds, sizes, self.nearest.of(lower).0)
+            })
+            .collect();
+        let others: Vec<u32> = pairs
+            .par_iter()
+            .with_min_len(CLUSTERS_PER_TASK)
+            .flat_map_iter(|&(lower, higher)| {
+                let pair = [lower, higher];
+                let neighbours = pair.map(|slot| self.nearest.reverse_neighbours(slot));
+                // The two of a pair are reverse neighbours of each other.
+                let neighbours = neighbours.into_iter().flatten();
+                neighbours.filter(move |neighbour| !pair.contains(neighbour))
+            })
+            .collect();
+        let mut changed = memory::room(CLUSTERS, pairs.len() + others.len())?;
+        for (&(lower, higher), bound) in pairs.iter().zip(bounds) {
             let (a, b) = (lower as usize, higher as usize);
             let (height, _) = self.nearest.of(lower);
-            let bounds = [a, b].map(|slot| self.near[slot].lower_bound);
-            let sizes = [a, b].map(|slot| self.sizes[slot]);
-            self.near[a].lower_bound = bound_of_union(self.linkage, bounds, sizes, height);
+            self.near[a].lower_bound = bound;
+            self.nearest.clear_reverse_neighbours_of(lower);
+            self.nearest.clear_reverse_neighbours_of(higher);
             self.sizes[a] += self.sizes[b];
             self.sizes[b] = 0.0;
             self.merged_into[b] = lower;
@@ -194,19 +217,8 @@ impl<'a> ReciprocalMerges<'a> {
                 part: higher,
             });
         }
-        for &(lower, higher) in pairs {
-            for slot in [lower, higher] {
-                for neighbour in self.nearest.take_reverse_neighbours(slot) {
-                    // The two of a pair are reverse neighbours of each other.
-                    if neighbour != lower && neighbour != higher {
-                        changed.push(Changed {
-                            slot: neighbour,
-                            part: NONE,
-                        });
-                    }
-                }
-            }
-        }
+        let nearest_gone = |slot| Changed { slot, part: NONE };
+        changed.extend(others.into_iter().map(nearest_gone));
         changed.par_sort_unstable();
         Ok(changed)
     }
@@ -221,7 +233,13 @@ impl<'a> ReciprocalMerges<'a> {
                 .with_min_len(CLUSTERS_PER_TASK)
                 .map(|&changed| self.settled(changed))
                 .collect();
-            write(&mut self.near, 0, &settled);
+            on_slots(
+                &mut self.near,
+                1,
+                &settled,
+                |settled| settled.slot,
+                |settled, near| near[0] = settled.near,
+            );
             memory::reserve(&mut to_search, CLUSTERS, settled.len())?;
             for settled in settled {
                 match settled.nearest {
@@ -348,21 +366,6 @@ impl<'a> ReciprocalMerges<'a> {
     }
 }
 
-/// Writes the near clusters of settled clusters, which are sorted by slot, to `near`. Its first
-/// entry is that of the slot `first`. Works on the threads of the calling rayon pool.
-fn write(near: &mut [NearClusters], first: usize, settled: &[Settled]) {
-    if settled.len() <= CLUSTERS_PER_TASK {
-        for settled in settled {
-            near[settled.slot as usize - first] = settled.near;
-        }
-        return;
-    }
-    let (some, others) = settled.split_at(settled.len() / 2);
-    let start = others[0].slot as usize;
-    let (places, rest) = near.split_at_mut(start - first);
-    rayon::join(|| write(places, first, some), || write(rest, start, others));
-}
-
 /// The length of the diagonal of the points' bounding box.
 fn diagonal(points: &Points) -> f64 {
     let rows = points.values().chunks_exact(points.columns());
@@ -425,14 +428,19 @@ impl Nearest {
         self.unknown.first().copied()
     }
 
-    /// Removes the reverse neighbours of a slot, and returns them.
-    fn take_reverse_neighbours(&mut self, of: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut next = std::mem::replace(&mut self.first_reverse_neighbour[of as usize], NONE);
+    /// The reverse neighbours of a slot.
+    fn reverse_neighbours(&self, of: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut next = self.first_reverse_neighbour[of as usize];
         std::iter::from_fn(move || {
             let neighbour = next;
             next = *self.next_reverse_neighbour.get(neighbour as usize)?;
             Some(neighbour)
         })
+    }
+
+    /// Removes the reverse neighbours of a slot.
+    fn clear_reverse_neighbours_of(&mut self, slot: u32) {
+        self.first_reverse_neighbour[slot as usize] = NONE;
     }
 
     /// Removes all reverse neighbours.
