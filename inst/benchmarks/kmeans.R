@@ -4,10 +4,10 @@
 # Times gkmeans() in R, on the CPU or, with --gpu, with an NVIDIA GPU (backend = "cuda"); every time
 # includes reading x and returning the result. Without a GPU, stats::kmeans() is measured in the
 # same run, on the same data and from the same centers: Hartigan and Wong's algorithm, its default,
-# and Lloyd's. Each does ten iterations, in which none converges. Rows:
+# and Lloyd's. Each does at most ten iterations, in which none of them converges. Rows:
 #   cells20k     the lymphocytes, 20,000 x 14, 1,000 centers
 #   iterations   the same, from given centers: 1 and 100 iterations
-#   cells1m      1,000,000 x 14 cells (smoothed_cells() in common.R), 1,000 centers
+#   cells1m      1,000,000 x 14 cells (smoothed_cells() in common.R), 1,000 centers and 10
 #   4m           4,000,000 x 30 of a mixture, 2,000 centers
 # By default, cells20k and iterations run without --gpu; cells20k, cells1m and 4m with it. --devices
 # chooses GPUs by number.
@@ -58,7 +58,8 @@ rows <- list(
     "gkmeans, 1,000 given centers, 100 iterations" = gkmeans_from(1000, 100)
   )),
   cells1m = case("1,000,000 x 14 cells", function(options) smoothed_cells(1e6),
-                 list("gkmeans, 1,000 centers" = gkmeans_call(1000))),
+                 list("gkmeans, 1,000 centers" = gkmeans_call(1000),
+                      "gkmeans, 10 centers" = gkmeans_call(10))),
   "4m" = case("4,000,000 x 30", function(options) {
     set.seed(2)
     matrix(rnorm(4e6 * 30), 4e6) + 3 * sample(20, 4e6, replace = TRUE)

@@ -111,7 +111,8 @@ other_lines <- list(
   line("neighbours", "24k", "gknn, pearson, k = 20"),
   line("neighbours", "384k", "gknn, pearson, k = 20"),
   line("kmeans", "cells20k", "gkmeans, 1,000 centers", "stats::kmeans, Lloyd"),
-  line("kmeans", "cells1m", "gkmeans, 1,000 centers")
+  line("kmeans", "cells1m", "gkmeans, 1,000 centers"),
+  line("kmeans", "cells1m", "gkmeans, 10 centers")
 )
 
 few_lines <- list(
