@@ -46,7 +46,8 @@
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations. It compares all
 #' observations with all centers in single precision or, for many centers on data center GPUs, in
 #' half precision. Assignments that rounding errors leave undecided are decided in double precision.
-#' The CPU computes the final sums of squares.
+#' The CPU computes the total sum of squares and, if a cluster has more than 1 in 8 of the
+#' observations, the sums within clusters.
 #'
 #' [ghclust()] with a matrix: For complete, average, mcquitty and Ward's linkage, the matrix is in
 #' the GPU's memory, either computed there as in [gdist()] or copied there. The GPU does all work on
@@ -81,7 +82,8 @@
 #'   which together have at least 8,192 observations and 1,000 more for each thread;
 #' * [ghclust()] with a matrix on the GPU: from 4,096 observations on;
 #' * other functions and linkages: if the number of pairs of observations to compare, times the
-#'   number of columns, is at least 2^31 for each thread.
+#'   number of columns, is at least 2^31 for each thread; in [gkmeans()], each observation counts
+#'   for 256 more pairs in each of several iterations.
 #'
 #' If the device fails or has too little memory, the CPU takes over. `backend = "cuda"` requires a
 #' GPU: the call stops with a condition of class `gmhclust_error_device` if no device can be used,

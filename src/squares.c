@@ -1,7 +1,10 @@
 /* Means of columns, and the sum of squares about them, with the bits of R's colMeans() and sum(),
    which add in long double. */
 
+#include <float.h>
+#include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 /* Number of values that are added up between two checks of `stop`. */
 enum { AT_A_TIME = 1 << 20 };
@@ -49,17 +52,73 @@ void gmhclust_means(const double *x, size_t n, size_t columns, struct steps step
     for (size_t k = 0; k < columns; k++) means[k] = (double) (sums[k] / (long double) n);
 }
 
-/* The sum of the squares of n rows and p columns about their means, added column after column. If
-   another thread sets `stop`, the function soon returns another value. */
-double gmhclust_squares(const double *x, size_t n, size_t p, struct steps steps,
-                        const double *means, const volatile int *stop) {
-    long double total = 0;
-    for (size_t k = 0; k < p; k++) {
-        for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
-            size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
-            const double *first = x + steps.column * k + steps.row * start;
-            total = add_squares(total, first, count, steps.row, means[k]);
-        }
+/* A sum in long double for Rust, which has no such type. */
+struct long_double {
+    _Alignas(16) unsigned char bytes[16];
+};
+
+_Static_assert(sizeof(struct long_double) >= sizeof(long double), "has room for a long double");
+
+static long double get(const struct long_double *from) {
+    long double value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+static void set(struct long_double *to, long double value) { memcpy(to, &value, sizeof value); }
+
+void gmhclust_zero(struct long_double *total) { set(total, 0); }
+
+double gmhclust_rounded(const struct long_double *total) { return (double) get(total); }
+
+/* Adds the squares of n values of a column about its mean to `total`. If another thread sets `stop`,
+   the function soon returns another value. */
+void gmhclust_add_squares(const double *x, size_t n, size_t step, double mean,
+                          const volatile int *stop, struct long_double *total) {
+    long double sum = get(total);
+    for (size_t start = 0; start < n && !*stop; start += AT_A_TIME) {
+        size_t count = n - start < AT_A_TIME ? n - start : AT_A_TIME;
+        sum = add_squares(sum, x + step * start, count, step, mean);
     }
-    return (double) total;
+    set(total, sum);
+}
+
+/* Whether `gmhclust_increments` has a meaning: sums are rounded to a fixed number of bits. */
+int gmhclust_has_increments(void) {
+#if LDBL_MANT_DIG == 64 && FLT_RADIX == 2
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+/* What adding the squares of n values of a column about its mean adds to a sum that is at least
+   2^exponent, and less than 2^(exponent + 1) to the end. Such sums are multiples of a unit, and an
+   addition rounds the square to a multiple of it. Only a square halfway between two multiples is
+   rounded by the sum: to the multiple that makes the sum even. So there are two increments, of even
+   sums and of odd sums, in units. */
+void gmhclust_increments(const double *x, size_t n, size_t step, double mean, int exponent,
+                         struct long_double increments[2]) {
+    long double even = ldexpl(1, exponent), unit = ldexpl(1, exponent - (LDBL_MANT_DIG - 1));
+    long double odd = even + unit, of_even = even, of_odd = odd;
+    for (size_t i = 0; i < n * step; i += step) {
+        double difference = x[i] - mean, square = difference * difference;
+        of_even += square;
+        of_odd += square;
+    }
+    set(&increments[0], of_even - even);
+    set(&increments[1], of_odd - odd);
+}
+
+/* Adds the increment for this exponent to `total`, if they fit: the sum has this exponent, and keeps
+   it. Returns whether they do. */
+int gmhclust_add_increment(struct long_double *total, int exponent,
+                           const struct long_double increments[2]) {
+    long double sum = get(total), start = ldexpl(1, exponent), end = ldexpl(1, exponent + 1);
+    if (!(sum >= start && sum < end)) return 0;
+    long double units = ldexpl(sum - start, LDBL_MANT_DIG - 1 - exponent);
+    long double increment = get(&increments[fmodl(units, 2) != 0]);
+    if (!(increment >= 0 && increment < end - sum)) return 0;
+    set(total, sum + increment);
+    return 1;
 }

@@ -86,6 +86,47 @@ test_that("one cluster takes one iteration, as in stats::kmeans()", {
   }
 })
 
+expect_total_of_sum <- function(x) {
+  storage.mode(x) <- "double"
+  fit <- suppressWarnings(gkmeans(x, x[1:2, ], 1, backend = "cpu", threads = 4))
+  expect_identical(fit$totss, sum(scale(x, scale = FALSE)^2))
+}
+
+test_that("sums of squares that threads add up in parts have the bits of sum()", {
+  set.seed(12)
+  n <- 150000
+  kinds <- list(
+    matrix(rnorm(2 * n), n), matrix(rpois(2 * n, 3), n), cbind(0, rnorm(n)),
+    matrix(exp(rnorm(2 * n, sd = 20)), n), 1e9 + matrix(rnorm(2 * n), n)
+  )
+  for (x in kinds) expect_total_of_sum(x)
+})
+
+test_that("squares halfway between two long doubles are rounded as in sum()", {
+  n <- 150000
+  # The first column makes a sum of 2^64. The last bit of a long double then is 2, and most squares
+  # of the second column are halfway between two numbers.
+  signs <- rep(c(1, -1), n / 2)
+  x <- cbind(c(2^31 * signs[1:4], numeric(n - 4)), 0, 0)
+  for (seed in 1:6) {
+    set.seed(seed)
+    values <- sample(c(1, 1.5, 3), n / 2, replace = TRUE)
+    x[, 2] <- c(values, -sample(values))
+    # So many values of 1.5, whose squares add one last bit each, that a bit changes the double.
+    with_more <- function(count) {
+      x[, 3] <- c(rep(1.5, 2 * count), numeric(n - 2 * count)) * signs
+      x
+    }
+    total <- function(count) sum(with_more(count)^2)
+    range <- c(0, 2048)
+    while (diff(range) > 1) {
+      middle <- sum(range) %/% 2
+      range[if (total(middle) == total(0)) 1 else 2] <- middle
+    }
+    for (count in range) expect_total_of_sum(with_more(count))
+  }
+})
+
 test_that("sums of squares have the bits of stats::kmeans(), whatever the data", {
   set.seed(6)
   data <- list(

@@ -27,6 +27,7 @@ HELP = {
         "for each thread;",
         "with a matrix on the GPU: from {MATRIX_OBSERVATIONS} observations on",
         "times the number of columns, is at least {PAIR_COORDINATES_PER_THREAD} for each thread",
+        "for {KMEANS_REST_CENTERS} more pairs in each of several iterations",
     ],
     "R/gkmeans.R": ["With {KMEANS_NEAR_CENTERS} centers or more in at most 32 columns"],
     "R/ghclust.R": ["linkage of fewer than {MATRIX_OBSERVATIONS} observations with a matrix"],

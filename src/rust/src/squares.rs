@@ -20,15 +20,43 @@ extern "C" {
         stop: *const c_int,
         means: *mut f64,
     );
-    fn gmhclust_squares(
+    fn gmhclust_zero(total: *mut LongDouble);
+    fn gmhclust_rounded(total: *const LongDouble) -> f64;
+    fn gmhclust_add_squares(
         x: *const f64,
         n: usize,
-        p: usize,
-        steps: Steps,
-        means: *const f64,
+        step: usize,
+        mean: f64,
         stop: *const c_int,
-    ) -> f64;
+        total: *mut LongDouble,
+    );
+    fn gmhclust_has_increments() -> c_int;
+    fn gmhclust_increments(
+        x: *const f64,
+        n: usize,
+        step: usize,
+        mean: f64,
+        exponent: c_int,
+        increments: *mut LongDouble,
+    );
+    fn gmhclust_add_increment(
+        total: *mut LongDouble,
+        exponent: c_int,
+        increments: *const LongDouble,
+    ) -> c_int;
 }
+
+/// Room for a `long double` of C.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Default)]
+struct LongDouble([u8; 16]);
+
+/// Number of values of a column whose squares a thread adds up at a time.
+const ADDED_AT_A_TIME: usize = 1 << 16;
+
+/// Smallest number of threads for which adding up in parts is faster, because each square is read
+/// once more, and added twice.
+const FEWEST_THREADS: usize = 4;
 
 /// The distance, in values, to the next row and to the next column.
 #[repr(C)]
@@ -80,6 +108,20 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// All columns in parts of `rows` values, column after column.
+    fn parts(self, means: &[f64], rows: usize) -> Vec<Part<'a>> {
+        let columns = means.iter().enumerate();
+        let parts = columns.flat_map(|(column, &mean)| {
+            (0..self.rows).step_by(rows).map(move |first| Part {
+                values: &self.values[column * self.steps.column + first * self.steps.row..],
+                step: self.steps.row,
+                count: rows.min(self.rows - first),
+                mean,
+            })
+        });
+        parts.collect()
+    }
+
     fn column(self, column: usize) -> impl Iterator<Item = &'a f64> {
         let values = self.values[column * self.steps.column..].iter();
         values.step_by(self.steps.row).take(self.rows)
@@ -87,9 +129,8 @@ impl<'a> Matrix<'a> {
 }
 
 /// Does `work`, and meanwhile computes the sum of squares of all values about the means of their
-/// columns: the bits of `sum(scale(x, scale = FALSE)^2)` in R. `extended` says whether R adds in
-/// long double. Only the means are computed on several threads, as the squares are added one after
-/// the other, column by column.
+/// columns: the bits of `sum(scale(x, scale = FALSE)^2)` in R, which adds squares one after the
+/// other, column by column. `extended` says whether R adds in long double.
 ///
 /// # Errors
 /// Those of `work`.
@@ -131,10 +172,108 @@ fn in_long_double(x: Matrix, cpu: &Cpu, stop: &AtomicI32) -> f64 {
     };
     let columns: Vec<usize> = (0..x.columns).collect();
     let means = cpu.install(|| of_parts(&columns, 4, means)).concat();
-    // SAFETY: there are these numbers of values and means.
-    unsafe {
-        let (from, p) = (x.values.as_ptr(), means.len());
-        gmhclust_squares(from, x.rows, p, x.steps, means.as_ptr(), stop.as_ptr())
+    let parts = x.parts(&means, ADDED_AT_A_TIME);
+    // SAFETY: the function only compares constants.
+    let has_increments = unsafe { gmhclust_has_increments() } != 0;
+    let increments = if has_increments && cpu.threads() >= FEWEST_THREADS {
+        cpu.install(|| all_increments(&parts, stop))
+    } else {
+        vec![None; parts.len()]
+    };
+    let mut total = LongDouble::default();
+    // SAFETY: `total` has room for a long double.
+    unsafe { gmhclust_zero(&mut total) };
+    for (part, increments) in parts.iter().zip(&increments) {
+        if stop.load(Ordering::Relaxed) != 0 {
+            break;
+        }
+        part.add(increments.as_ref(), stop, &mut total);
+    }
+    // SAFETY: `total` is a long double.
+    unsafe { gmhclust_rounded(&total) }
+}
+
+/// Consecutive values of a column.
+struct Part<'a> {
+    /// From the first value on.
+    values: &'a [f64],
+    step: usize,
+    count: usize,
+    mean: f64,
+}
+
+/// What the squares of a part add to a sum from 2 to the power of `exponent` on, which they do not
+/// double: see squares.c.
+#[derive(Clone, Copy)]
+struct Increments {
+    exponent: c_int,
+    of: [LongDouble; 2],
+}
+
+/// The increments of each part of a sum, if its exponent does not seem to change there. If another
+/// thread sets `stop`, the function soon returns other values.
+fn all_increments(parts: &[Part], stop: &AtomicI32) -> Vec<Option<Increments>> {
+    let goes_on = || stop.load(Ordering::Relaxed) == 0;
+    let sums = of_parts(parts, 1, |part| match goes_on() {
+        true => part[0].approximate_sum(),
+        false => 0.0,
+    });
+    let mut sum = 0.0;
+    let ends = sums.iter().map(|of_part| {
+        let before = sum;
+        sum += of_part;
+        [before, sum]
+    });
+    let ends: Vec<(&Part, [f64; 2])> = parts.iter().zip(ends).collect();
+    of_parts(&ends, 1, |part| {
+        let (part, ends) = &part[0];
+        let [before, after] = ends.map(exponent);
+        let is_normal = ends.iter().all(|end| end.is_normal());
+        let has_one = is_normal && before == after && goes_on();
+        has_one.then(|| part.increments(before))
+    })
+}
+
+/// The exponent of a normal number: the greatest power of two that is not above it.
+fn exponent(number: f64) -> c_int {
+    (number.to_bits() >> 52) as c_int - 1023
+}
+
+impl Part<'_> {
+    /// The sum of the squares, except for rounding.
+    fn approximate_sum(&self) -> f64 {
+        let mut sums = [0.0; 4];
+        let mut values = self.values.iter().step_by(self.step).take(self.count);
+        loop {
+            for sum in &mut sums {
+                let Some(value) = values.next() else {
+                    return sums.iter().sum();
+                };
+                *sum += (value - self.mean) * (value - self.mean);
+            }
+        }
+    }
+
+    fn increments(&self, exponent: c_int) -> Increments {
+        let mut of = [LongDouble::default(); 2];
+        let (from, step, mean) = (self.values.as_ptr(), self.step, self.mean);
+        // SAFETY: there are these values, and room for two long doubles.
+        unsafe { gmhclust_increments(from, self.count, step, mean, exponent, of.as_mut_ptr()) };
+        Increments { exponent, of }
+    }
+
+    /// Adds the squares to `total`: by the increments if they fit, otherwise one after the other.
+    fn add(&self, increments: Option<&Increments>, stop: &AtomicI32, total: &mut LongDouble) {
+        // SAFETY: these are long doubles.
+        let fits = |&Increments { exponent, ref of }: &Increments| unsafe {
+            gmhclust_add_increment(total, exponent, of.as_ptr()) != 0
+        };
+        if increments.is_some_and(fits) {
+            return;
+        }
+        let (from, step, mean) = (self.values.as_ptr(), self.step, self.mean);
+        // SAFETY: there are these values, and `total` is a long double.
+        unsafe { gmhclust_add_squares(from, self.count, step, mean, stop.as_ptr(), total) };
     }
 }
 

@@ -235,7 +235,8 @@ pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 /// Minimum work on pairs of observations for which a GPU is opened: distances, neighbour searches,
 /// spanning trees and k-means.
 ///
-/// - Counts: pairs of observations to compare, times columns, for each CPU thread.
+/// - Counts: pairs of observations to compare, times columns, for each CPU thread. For k-means, see
+///   [`KMEANS_REST_CENTERS`], too.
 /// - Run: not measured in the tree (distances.R, with 2 and 16 threads).
 /// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
 ///   CPU does work that a GPU does many times faster.

@@ -130,8 +130,14 @@ impl Workload {
 
     /// k-means clustering of `n` observations with at most this number of iterations.
     pub fn kmeans(n: usize, start: &Start, iterations: usize, columns: usize) -> Self {
+        // With one center, and to find the nearest centers only, there is one iteration.
+        let (centers, iterations) = match start.centers() {
+            1 => (1, 1),
+            centers if iterations == 1 => (centers, 1),
+            centers => (centers + policy::KMEANS_REST_CENTERS, iterations),
+        };
         Self::Pairs {
-            count: (n * (start.centers() + policy::KMEANS_REST_CENTERS)).saturating_mul(iterations),
+            count: (n * centers).saturating_mul(iterations),
             columns,
         }
     }

@@ -61,18 +61,22 @@ pub fn means(
     let p = x.ncols();
     let mut means = matrix::zeros(k, p)?;
     let sums = means.as_slice_mut().expect(STANDARD_LAYOUT);
-    let mut sizes = memory::filled(CLUSTERS, k, 0)?;
-    let mut pieces = pieces_of_rows(sums, p, rayon::current_num_threads());
-    let pieces_each = pieces.len() / k.max(1);
+    let mut pieces = pieces_of_rows(sums, p, rayon::current_num_threads())?;
+    let count = pieces.len();
     members_in_blocks(x.dim(), k, cluster, |members| {
         pieces
             .par_iter_mut()
-            .with_min_len(members.clusters_at_a_time() * pieces_each)
-            .for_each(|piece| add_members(piece.sums, x, members.of(piece.row), piece.column));
-        for (c, size) in sizes.iter_mut().enumerate() {
-            *size += members.of(c).len();
-        }
+            .with_min_len(members.pieces_at_a_time(count))
+            .for_each(|piece| {
+                let members = members.of(piece.row);
+                piece.members += members.len();
+                add_members(piece.sums, x, members, piece.column);
+            });
     })?;
+    let mut sizes = memory::filled(CLUSTERS, k, 0)?;
+    pieces
+        .iter()
+        .for_each(|piece| sizes[piece.row] = piece.members);
     for (sums, &size) in sums.chunks_mut(p).zip(&sizes) {
         if size > 0 {
             sums.iter_mut().for_each(|sum| *sum /= size as f64);
@@ -95,18 +99,25 @@ struct Piece<'a> {
     /// The column of the first value.
     column: usize,
     sums: &'a mut [f64],
+    /// Number of members so far.
+    members: usize,
 }
 
 /// Pieces of rows of `p` sums: the rows, or shorter pieces if there are fewer rows than threads.
-fn pieces_of_rows(sums: &mut [f64], p: usize, threads: usize) -> Vec<Piece<'_>> {
+fn pieces_of_rows(sums: &mut [f64], p: usize, threads: usize) -> Result<Vec<Piece<'_>>> {
     let columns = sums.len().div_ceil(threads).clamp(FEWEST_COLUMNS.min(p), p);
-    let rows = sums.chunks_mut(p).enumerate();
-    rows.flat_map(|(row, sums)| {
+    let mut pieces = memory::room(CLUSTERS, sums.len() / p * p.div_ceil(columns))?;
+    for (row, sums) in sums.chunks_mut(p).enumerate() {
         let starts = (0..p).step_by(columns);
-        let pieces = sums.chunks_mut(columns).zip(starts);
-        pieces.map(move |(sums, column)| Piece { row, column, sums })
-    })
-    .collect()
+        let of_row = sums.chunks_mut(columns).zip(starts);
+        pieces.extend(of_row.map(|(sums, column)| Piece {
+            row,
+            column,
+            sums,
+            members: 0,
+        }));
+    }
+    Ok(pieces)
 }
 
 /// The members of clusters among a range of observations, in compressed sparse row layout.
@@ -175,8 +186,12 @@ impl KMeansMembers {
 
     /// Number of clusters with enough members for a task.
     pub fn clusters_at_a_time(&self) -> usize {
-        let (members, clusters) = (self.observations.len().max(1), self.starts.len() - 1);
-        (OBSERVATIONS_AT_A_TIME * clusters).div_ceil(members)
+        self.pieces_at_a_time(self.starts.len() - 1)
+    }
+
+    /// Number of pieces with enough work for a task, if all work is in this number of pieces.
+    fn pieces_at_a_time(&self, pieces: usize) -> usize {
+        (OBSERVATIONS_AT_A_TIME * pieces).div_ceil(self.observations.len().max(1))
     }
 
     /// The members of a cluster, in increasing order.

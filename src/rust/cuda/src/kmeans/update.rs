@@ -45,7 +45,7 @@ arguments! {
 /// The start of memory errors.
 const CLUSTERS: &str = "the clusters of the observations need";
 
-/// Number of blocks of `update` per multiprocessor: half of those that can be active at a time.
+/// Number of blocks of `update` per multiprocessor, most of those that can be active at a time.
 const UPDATING_BLOCKS: usize = 4;
 
 /// The addresses of sorted cluster numbers, and of the numbers of their observations.
@@ -78,7 +78,7 @@ pub fn passes(clusters: u64, rows: usize, moved: usize, counts: u64, to: [Sorted
 }
 
 /// Number of columns of a center that a block of `update` moves, so that there are about this many
-/// blocks. Fewer columns take less time, but their values are read from memory in smaller pieces.
+/// blocks. With fewer columns a block takes less time, but reads memory in smaller pieces.
 pub fn columns_each(moved: usize, columns: usize, blocks: usize) -> usize {
     (moved * columns / blocks).clamp(1, columns.min(THREADS))
 }
@@ -116,7 +116,7 @@ impl UpdateMemory {
             counts: numbers(DIGITS * n.div_ceil(SORTED))?,
             starts: numbers(moved + 1)?,
             // SAFETY: as above.
-            within: unsafe { stream.alloc::<f64>(moved)? },
+            within: unsafe { stream.alloc::<f64>(moved.max(1))? },
         })
     }
 }

@@ -189,6 +189,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     fn open(&mut self) -> Result<()> {
         self.sweepers.clear();
         self.second_sweeper = None;
+        self.changed.clear();
+        self.swept_in_vain = 0;
         let frame = &self.frames[0];
         let (positions, rows) = Positions::new(frame, &self.host, self.others.clone())?;
         self.positions = positions;
