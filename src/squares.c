@@ -71,8 +71,8 @@ void gmhclust_zero(struct long_double *total) { set(total, 0); }
 
 double gmhclust_rounded(const struct long_double *total) { return (double) get(total); }
 
-/* Adds the squares of n values of a column about its mean to `total`. If another thread sets `stop`,
-   the function soon returns another value. */
+/* Adds the squares of n values of a column about its mean to `total`. If another thread sets
+   `stop`, the function soon returns with another sum. */
 void gmhclust_add_squares(const double *x, size_t n, size_t step, double mean,
                           const volatile int *stop, struct long_double *total) {
     long double sum = get(total);
@@ -83,13 +83,11 @@ void gmhclust_add_squares(const double *x, size_t n, size_t step, double mean,
     set(total, sum);
 }
 
-/* Whether `gmhclust_increments` has a meaning: sums are rounded to a fixed number of bits. */
+/* Whether `gmhclust_increments` has a meaning: sums are rounded to 64 bits, but not, for example,
+   under valgrind, which has doubles in place of long doubles. */
 int gmhclust_has_increments(void) {
-#if LDBL_MANT_DIG == 64 && FLT_RADIX == 2
-    return 1;
-#else
-    return 0;
-#endif
+    volatile long double one = 1, next = one + LDBL_EPSILON;
+    return FLT_RADIX == 2 && LDBL_MANT_DIG == 64 && next > one;
 }
 
 /* What adding the squares of n values of a column about its mean adds to a sum that is at least
@@ -110,8 +108,8 @@ void gmhclust_increments(const double *x, size_t n, size_t step, double mean, in
     set(&increments[1], of_odd - odd);
 }
 
-/* Adds the increment for this exponent to `total`, if they fit: the sum has this exponent, and keeps
-   it. Returns whether they do. */
+/* Adds the increment of `gmhclust_increments` to `total` if it fits: if the sum has this exponent
+   before and after. Returns whether it does. */
 int gmhclust_add_increment(struct long_double *total, int exponent,
                            const struct long_double increments[2]) {
     long double sum = get(total), start = ldexpl(1, exponent), end = ldexpl(1, exponent + 1);

@@ -173,7 +173,7 @@ fn in_long_double(x: Matrix, cpu: &Cpu, stop: &AtomicI32) -> f64 {
     let columns: Vec<usize> = (0..x.columns).collect();
     let means = cpu.install(|| of_parts(&columns, 4, means)).concat();
     let parts = x.parts(&means, ADDED_AT_A_TIME);
-    // SAFETY: the function only compares constants.
+    // SAFETY: the function takes no arguments.
     let has_increments = unsafe { gmhclust_has_increments() } != 0;
     let increments = if has_increments && cpu.threads() >= FEWEST_THREADS {
         cpu.install(|| all_increments(&parts, stop))
