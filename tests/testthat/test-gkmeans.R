@@ -86,10 +86,12 @@ test_that("one cluster takes one iteration, as in stats::kmeans()", {
   }
 })
 
+# By the job for the result of workers, which always adds up parts.
 expect_total_of_sum <- function(x) {
   storage.mode(x) <- "double"
-  fit <- suppressWarnings(gkmeans(x, x[1:2, ], 1, backend = "cpu", threads = 4))
-  expect_identical(fit$totss, sum(scale(x, scale = FALSE)^2))
+  job <- job_gkmeans_result(x, rep(1L, nrow(x)), x[1, , drop = FALSE], 1L, TRUE, 4L)
+  found <- run_job(job, FALSE, "Clustering", NULL)
+  expect_identical(found$squares, sum(scale(x, scale = FALSE)^2))
 }
 
 test_that("sums of squares that threads add up in parts have the bits of sum()", {

@@ -11,7 +11,8 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
-use crate::{arguments, device, squares, vector};
+use crate::squares::{self, Addition};
+use crate::{arguments, device, vector};
 
 /// Starts a k-means clustering.
 /// @param x double matrix of finite values, observations in rows; or stored observations, as of
@@ -57,7 +58,9 @@ fn job_gkmeans(
                     kmeans::cluster(&x, start, iterations, on, monitor)
                 })
             };
-            with_squares(rows, extended, engine.cpu(), work)
+            // Beside work of the CPU, parts would take threads away from it.
+            let in_parts = engine.name() != "cpu";
+            with_squares(rows, extended, in_parts, engine.cpu(), work)
         })
     };
     Job::start_on(x, prepare, partition_to_r).into_r()
@@ -156,23 +159,29 @@ fn job_gkmeans_result(
         };
         Ok(move |_: &Monitor, rows: Rows| {
             let work = || KMeans::of(&*rows.observations(&cpu)?, assigned, &cpu);
-            with_squares(rows, extended, &cpu, work)
+            with_squares(rows, extended, true, &cpu, work)
         })
     };
     Job::start_on(x, prepare, partition_to_r).into_r()
 }
 
 /// The result of `work` and, if `extended` is given, the squares about the means, computed beside.
+/// `extended` says whether R adds in long double, and `in_parts` is as in [`Addition`].
 fn with_squares(
     rows: Rows,
     extended: Option<bool>,
+    in_parts: bool,
     cpu: &Cpu,
     work: impl FnOnce() -> CoreResult<KMeans>,
 ) -> CoreResult<(KMeans, Option<f64>)> {
     let Some(extended) = extended else {
         return Ok((work()?, None));
     };
-    let (partition, squares) = squares::with_squares_about_means(rows, extended, cpu, work)?;
+    let addition = match extended {
+        true => Addition::LongDouble { in_parts },
+        false => Addition::Double,
+    };
+    let (partition, squares) = squares::with_squares_about_means(rows, addition, cpu, work)?;
     Ok((partition, Some(squares)))
 }
 

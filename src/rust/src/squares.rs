@@ -128,23 +128,34 @@ impl<'a> Matrix<'a> {
     }
 }
 
+/// The type in which R adds.
+#[derive(Debug, Clone, Copy)]
+pub enum Addition {
+    Double,
+    /// With `in_parts`, the CPU's threads add up parts, in less time and with more work; otherwise
+    /// one thread adds.
+    LongDouble {
+        in_parts: bool,
+    },
+}
+
 /// Does `work`, and meanwhile computes the sum of squares of all values about the means of their
 /// columns: the bits of `sum(scale(x, scale = FALSE)^2)` in R, which adds squares one after the
-/// other, column by column. `extended` says whether R adds in long double.
+/// other, column by column.
 ///
 /// # Errors
 /// Those of `work`.
 pub fn with_squares_about_means<T>(
     rows: Rows,
-    extended: bool,
+    addition: Addition,
     cpu: &Cpu,
     work: impl FnOnce() -> CoreResult<T>,
 ) -> CoreResult<(T, f64)> {
     let stop = AtomicI32::new(0);
     let x = Matrix::new(rows);
-    let squares = || match extended {
-        true => in_long_double(x, cpu, &stop),
-        false => in_double(x, &stop),
+    let squares = || match addition {
+        Addition::Double => in_double(x, &stop),
+        Addition::LongDouble { in_parts } => in_long_double(x, in_parts, cpu, &stop),
     };
     thread::scope(|scope| {
         // If the system gives no thread, the calling one computes them afterwards.
@@ -158,7 +169,7 @@ pub fn with_squares_about_means<T>(
     })
 }
 
-fn in_long_double(x: Matrix, cpu: &Cpu, stop: &AtomicI32) -> f64 {
+fn in_long_double(x: Matrix, in_parts: bool, cpu: &Cpu, stop: &AtomicI32) -> f64 {
     // At most four columns, whose additions need not wait for each other.
     let means = |columns: &[usize]| {
         let mut means = vec![0.0; columns.len()];
@@ -174,7 +185,7 @@ fn in_long_double(x: Matrix, cpu: &Cpu, stop: &AtomicI32) -> f64 {
     let means = cpu.install(|| of_parts(&columns, 4, means)).concat();
     let parts = x.parts(&means, ADDED_AT_A_TIME);
     // SAFETY: the function takes no arguments.
-    let has_increments = unsafe { gmhclust_has_increments() } != 0;
+    let has_increments = in_parts && unsafe { gmhclust_has_increments() } != 0;
     let increments = if has_increments && cpu.threads() >= FEWEST_THREADS {
         cpu.install(|| all_increments(&parts, stop))
     } else {

@@ -62,8 +62,8 @@ pub fn pieces<T>(
     })
 }
 
-/// Calls `write` with each of `items` and the `width` values of its slot in `values`, on the threads
-/// of the calling pool. The items are sorted by slot, and no two have the same.
+/// Calls `write` with each of `items` and the `width` values of its slot in `values`, on the
+/// threads of the calling pool. The items are sorted by slot, and no two have the same.
 pub fn on_slots<V: Send, I: Sync>(
     values: &mut [V],
     width: usize,
