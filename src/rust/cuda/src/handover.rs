@@ -1,6 +1,5 @@
 //! The sizes at which the CPU takes over from a GPU.
 
-#[cfg(doc)]
 use crate::policy;
 
 /// Sizes below which the CPU does a part of the work, or takes over in the middle of the work. They
@@ -37,4 +36,35 @@ pub struct Handover {
     pub kmeans_near_centers: usize,
     /// As [`policy::KMEANS_NEAR_SHARE`]. With 0, any number of near centers is compared.
     pub kmeans_near_share: usize,
+}
+
+impl Handover {
+    /// The figures of the [`policy`] for this number of CPU threads.
+    pub fn by_policy(threads: usize) -> Self {
+        let has_few_threads = threads < policy::FULL_TREE_MEMBERS_THREADS;
+        Self {
+            tree_clusters: policy::TREE_CLUSTERS.least,
+            full_tree_clusters: policy::FULL_TREE_CLUSTERS.least,
+            full_tree_members: policy::FULL_TREE_MEMBERS,
+            full_tree_members_of_many_columns: if has_few_threads {
+                policy::FULL_TREE_MEMBERS
+            } else {
+                usize::MAX
+            },
+            block_problems: policy::BLOCK_PROBLEMS_PER_THREAD * threads,
+            block_chunk_observations: policy::BLOCK_CHUNK_OBSERVATIONS,
+            request_coordinates: policy::REQUEST_COORDINATES,
+            sweeps_per_copy: policy::SWEEPS_PER_COPY,
+            matrix_observations: policy::MATRIX_OBSERVATIONS,
+            chain_clusters: policy::CHAIN_CLUSTERS,
+            kmeans_coordinates: policy::KMEANS_COORDINATES,
+            kmeans_coordinates_per_device: policy::KMEANS_COORDINATES_PER_DEVICE,
+            kmeans_half_coordinates: policy::KMEANS_HALF_COORDINATES,
+            kmeans_grouped_centers: policy::KMEANS_GROUPED_CENTERS,
+            kmeans_coded_observations: policy::KMEANS_CODED_OBSERVATIONS,
+            kmeans_coded_centers: policy::KMEANS_CODED_CENTERS,
+            kmeans_near_centers: policy::KMEANS_NEAR_CENTERS,
+            kmeans_near_share: policy::KMEANS_NEAR_SHARE,
+        }
+    }
 }

@@ -13,7 +13,7 @@ use gmhclust_core::linkage::LinkageDevice;
 use gmhclust_core::mahalanobis::AgglomerationDevice;
 use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::{Cpu, Error, Monitor, Result};
-use gmhclust_cuda::Cuda;
+use gmhclust_cuda::{Cuda, Handover};
 
 use crate::planner::Planner;
 use crate::workload::Workload;
@@ -57,11 +57,12 @@ impl Engine {
     /// `backend`, and for the input errors of [`Cuda::new`].
     pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
         let planner = Planner::new(choice.threads);
+        let handover = Handover::by_policy(choice.threads);
         let cpu = || Cpu::new(choice.threads).map(Arc::new);
         // The GPU and the CPU to fall back to share the threads.
         let gpu = |cpu: &Arc<Cpu>| match &choice.devices {
-            None if !work.is_divisible() => Cuda::on_first(cpu.clone(), planner.handover()),
-            chosen => Cuda::new(chosen.as_deref(), cpu.clone(), planner.handover()),
+            None if !work.is_divisible() => Cuda::on_first(cpu.clone(), handover),
+            chosen => Cuda::new(chosen.as_deref(), cpu.clone(), handover),
         };
         match choice.backend.as_str() {
             "cpu" => Ok(Self::on(cpu()?)),

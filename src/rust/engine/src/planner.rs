@@ -1,7 +1,7 @@
 //! The planner: decides whether a GPU or the CPU does a job, by the figures of the [`policy`].
 
 use gmhclust_core::mahalanobis::Distance;
-use gmhclust_cuda::{policy, Handover, MOST_TREE_CLUSTERS, MOST_TREE_COLUMNS};
+use gmhclust_cuda::{policy, MOST_TREE_CLUSTERS, MOST_TREE_COLUMNS};
 
 use crate::workload::Workload;
 
@@ -53,35 +53,6 @@ impl Planner {
                 }
                 None => false,
             },
-        }
-    }
-
-    /// The sizes of work below which the CPU takes over from a GPU.
-    pub fn handover(&self) -> Handover {
-        let has_few_threads = self.threads < policy::FULL_TREE_MEMBERS_THREADS;
-        Handover {
-            tree_clusters: policy::TREE_CLUSTERS.least,
-            full_tree_clusters: policy::FULL_TREE_CLUSTERS.least,
-            full_tree_members: policy::FULL_TREE_MEMBERS,
-            full_tree_members_of_many_columns: if has_few_threads {
-                policy::FULL_TREE_MEMBERS
-            } else {
-                usize::MAX
-            },
-            block_problems: policy::BLOCK_PROBLEMS_PER_THREAD * self.threads,
-            block_chunk_observations: policy::BLOCK_CHUNK_OBSERVATIONS,
-            request_coordinates: policy::REQUEST_COORDINATES,
-            sweeps_per_copy: policy::SWEEPS_PER_COPY,
-            matrix_observations: policy::MATRIX_OBSERVATIONS,
-            chain_clusters: policy::CHAIN_CLUSTERS,
-            kmeans_coordinates: policy::KMEANS_COORDINATES,
-            kmeans_coordinates_per_device: policy::KMEANS_COORDINATES_PER_DEVICE,
-            kmeans_half_coordinates: policy::KMEANS_HALF_COORDINATES,
-            kmeans_grouped_centers: policy::KMEANS_GROUPED_CENTERS,
-            kmeans_coded_observations: policy::KMEANS_CODED_OBSERVATIONS,
-            kmeans_coded_centers: policy::KMEANS_CODED_CENTERS,
-            kmeans_near_centers: policy::KMEANS_NEAR_CENTERS,
-            kmeans_near_share: policy::KMEANS_NEAR_SHARE,
         }
     }
 }

@@ -18,14 +18,17 @@ pub trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice + Neighb
 
 impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourDevice> AnyDevice for D {}
 
-/// Opens `"cpu"`, or `"cuda"` with these devices, which then do all work that they can.
+/// Opens `"cpu"`, `"cuda"` with these devices, which leave small work to the CPU as in R, or
+/// `"cuda-only"`, with devices that do all work that they can.
 pub fn open(name: &str, threads: usize, devices: Option<&[usize]>) -> Result<Box<dyn AnyDevice>> {
     let cpu = Cpu::new(threads)?;
-    Ok(match name {
-        "cpu" => Box::new(cpu),
-        "cuda" => Box::new(Cuda::new(devices, Arc::new(cpu), Handover::default())?),
-        _ => return Err("DEVICE must be cpu or cuda".into()),
-    })
+    let handover = match name {
+        "cpu" => return Ok(Box::new(cpu)),
+        "cuda" => Handover::by_policy(threads),
+        "cuda-only" => Handover::default(),
+        _ => return Err("DEVICE must be cpu, cuda or cuda-only".into()),
+    };
+    Ok(Box::new(Cuda::new(devices, Arc::new(cpu), handover)?))
 }
 
 /// Number of runs, unless the first one takes long.
