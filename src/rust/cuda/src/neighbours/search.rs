@@ -96,8 +96,7 @@ enum Progress {
 impl<'a> CudaNeighbours<'a> {
     /// A search for the queries and references of `space`. Returns `None` for a metric without
     /// lower bounds. The CPU answers requests that are too small by `handover`. The search uses at
-    /// most `memory` bytes of each device, if given. A search among clusters uses
-    /// one device only.
+    /// most `memory` bytes of each device, if given. A search among clusters uses one device only.
     ///
     /// # Errors
     /// `Error::Memory` if a device has too little memory, `Error::Device` if all devices fail.
