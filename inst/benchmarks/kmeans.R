@@ -4,7 +4,7 @@
 # Times gkmeans() in R, on the CPU or, with --gpu, with an NVIDIA GPU (backend = "cuda"); every time
 # includes reading x and returning the result. Without a GPU, stats::kmeans() is measured in the
 # same run, on the same data and from the same centers: Hartigan and Wong's algorithm, its default,
-# and Lloyd's. Each does at most ten iterations, in which none of them converges. Rows:
+# and Lloyd's. Each does ten iterations, in which none converges. Rows:
 #   cells20k     the lymphocytes, 20,000 x 14, 1,000 centers
 #   iterations   the same, from given centers: 1 and 100 iterations
 #   cells1m      1,000,000 x 14 cells (smoothed_cells() in common.R), 1,000 centers and 10

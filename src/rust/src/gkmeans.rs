@@ -201,10 +201,7 @@ fn copied(centers: &Values<f64>) -> CoreResult<Array2<f64>> {
 fn clusters_of(cluster: &Robj) -> CoreResult<Vec<u32>> {
     let cluster = Values::<i32>::of(cluster, "cluster")?;
     let number = |&cluster: &i32| u32::try_from(cluster.wrapping_sub(1)).unwrap_or(u32::MAX);
-    memory::collected(
-        "the clusters of the observations need",
-        cluster.iter().map(number),
-    )
+    memory::collected(kmeans::CLUSTERS, cluster.iter().map(number))
 }
 
 fn clusters_to_r(cluster: Vec<u32>) -> CoreResult<Robj> {

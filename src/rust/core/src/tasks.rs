@@ -68,37 +68,48 @@ pub fn on_slots<V: Send, I: Sync>(
     values: &mut [V],
     width: usize,
     items: &[I],
-    slot: impl Fn(&I) -> u32 + Copy + Sync,
-    write: impl Fn(&I, &mut [V]) + Copy + Sync,
+    slot: impl Fn(&I) -> u32 + Sync,
+    write: impl Fn(&I, &mut [V]) + Sync,
 ) {
-    /// As [`on_slots`], for values from the slot `first` on.
-    fn on_slots_from<V: Send, I: Sync>(
-        values: &mut [V],
-        width: usize,
-        first: usize,
-        items: &[I],
-        slot: impl Fn(&I) -> u32 + Copy + Sync,
-        write: impl Fn(&I, &mut [V]) + Copy + Sync,
-    ) {
-        if items.len() <= ITEMS_PER_TASK {
-            for item in items {
-                let at = (slot(item) as usize - first) * width;
-                write(item, &mut values[at..at + width]);
-            }
-            return;
+    let tasks = items.chunks(ITEMS_PER_TASK);
+    // Each task has the values from its first slot up to the first slot of the next task.
+    let later = tasks.clone().skip(1);
+    let later = later.map(|items| slot(&items[0]) as usize * width);
+    let mut starts = vec![0];
+    starts.extend(later.chain([values.len()]));
+    let lengths = starts.windows(2).map(|ends| ends[1] - ends[0]);
+    let tasks: Vec<_> = tasks.zip(&starts).zip(pieces(values, lengths)).collect();
+    tasks.into_par_iter().for_each(|((items, start), values)| {
+        for item in items {
+            let at = slot(item) as usize * width - start;
+            write(item, &mut values[at..at + width]);
         }
-        let (some, others) = items.split_at(items.len() / 2);
-        let start = slot(&others[0]) as usize;
-        let (before, after) = values.split_at_mut((start - first) * width);
-        rayon::join(
-            || on_slots_from(before, width, first, some, slot, write),
-            || on_slots_from(after, width, start, others, slot, write),
-        );
-    }
-    on_slots_from(values, width, 0, items, slot, write);
+    });
 }
 
 /// Waits for a thread and returns its result; a panic of the thread continues in the calling one.
 pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_item_writes_to_its_slot_only() {
+        for (count, step) in [(0, 1), (1, 3), (64, 1), (65, 2), (1_000, 3)] {
+            let slots: Vec<u32> = (0..count).map(|i| 1 + i * step).collect();
+            let mut values = vec![0; 2 * (count * step + 3) as usize];
+            let write = |&slot: &u32, to: &mut [u32]| to.fill(slot);
+            on_slots(&mut values, 2, &slots, |&slot| slot, write);
+            for (slot, pair) in (0..).zip(values.chunks(2)) {
+                let expected = if slots.contains(&slot) { slot } else { 0 };
+                assert_eq!(
+                    pair, [expected; 2],
+                    "slot {slot} of {count} in steps of {step}"
+                );
+            }
+        }
+    }
 }

@@ -39,4 +39,4 @@ pub use device::{Assigned, ClusterSums, KMeansDevice, Start};
 pub const CHUNK: usize = 256;
 
 /// The start of memory errors: what needs the memory.
-const CLUSTERS: &str = "the clusters of the observations need";
+pub const CLUSTERS: &str = "the clusters of the observations need";

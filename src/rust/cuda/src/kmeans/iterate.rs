@@ -13,7 +13,7 @@ use crate::device::DriverResult;
 use crate::policy;
 use crate::sharing::{on_each, shares};
 use gmhclust_core::error::Result;
-use gmhclust_core::kmeans::{Assigned, ClusterSums};
+use gmhclust_core::kmeans::{Assigned, ClusterSums, CLUSTERS};
 use gmhclust_core::matrix::{RowSlices, STANDARD_LAYOUT};
 use gmhclust_core::memory;
 use gmhclust_core::monitor::Monitor;
@@ -81,7 +81,7 @@ impl<'a> Partition<'a> {
         }
         Ok(Self {
             workers,
-            cluster: memory::filled("the clusters of the observations need", n, NONE)?,
+            cluster: memory::filled(CLUSTERS, n, NONE)?,
             centers,
         })
     }

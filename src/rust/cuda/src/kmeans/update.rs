@@ -11,6 +11,7 @@ use super::observations::DeviceObservations;
 use crate::arguments::arguments;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;
+use gmhclust_core::kmeans::CLUSTERS;
 use gmhclust_core::memory;
 
 arguments! {
@@ -41,9 +42,6 @@ arguments! {
         pub columns_each: u32,
     }
 }
-
-/// The start of memory errors.
-const CLUSTERS: &str = "the clusters of the observations need";
 
 /// Number of blocks of `update` per multiprocessor, most of those that can be active at a time.
 const UPDATING_BLOCKS: usize = 4;
