@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extendr_api::prelude::*;
 use gmhclust_core::magnitude::RunningMaximum;
-use gmhclust_core::mahalanobis::Input;
 use gmhclust_core::matrix::{self, RowSlices};
+use gmhclust_core::observations::Input;
 use gmhclust_core::populations::Columns;
 use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
 use gmhclust_reserve::ScratchWriter;
@@ -211,7 +211,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The observations, for a clustering that copies them in its own order.
+    /// The observations, for work that copies them in its own way.
     pub fn input(self) -> Input<'a> {
         match self {
             Self::Matrix(values, columns) => Input::Matrix(vector::matrix(values, columns)),

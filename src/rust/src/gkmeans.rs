@@ -53,9 +53,8 @@ fn job_gkmeans(
             let workload = Workload::kmeans(n, &start, iterations, columns);
             let engine = Engine::new(&choice, &workload)?;
             let work = || {
-                let x = rows.observations(engine.cpu())?;
                 engine.run(monitor, |on| {
-                    kmeans::cluster(&x, start, iterations, on, monitor)
+                    kmeans::cluster(rows.input(), start, iterations, on, monitor)
                 })
             };
             // Beside work of the CPU, parts would take threads away from it.
@@ -101,9 +100,8 @@ fn job_gkmeans_assign(x: Robj, centers: Robj, device: List) -> Robj {
         Ok(move |monitor: &Monitor, rows: Rows| {
             let workload = Workload::kmeans(n, &Start::Centers(centers.view()), 1, columns);
             let engine = Engine::new(&choice, &workload)?;
-            let x = rows.observations(engine.cpu())?;
             engine.run(monitor, |on| {
-                kmeans::assign(&x, centers.view(), on, monitor)
+                kmeans::assign(rows.input(), centers.view(), on, monitor)
             })
         })
     };

@@ -31,7 +31,7 @@
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
 //!   [`magnitude`], [`observations`], [`digest`], [`checksum`], [`distinct`], [`labels`], [`cpu`],
-//!   [`tasks`], [`records`], [`simd`], [`next_float`], [`single_precision`], [`active_positions`],
+//!   [`lazy_rows`], [`tasks`], [`records`], [`simd`], [`next_float`], [`single_precision`], [`active_positions`],
 //!   [`optimal_order`], [`agreement`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
@@ -55,6 +55,7 @@ pub mod error;
 pub mod kmeans;
 pub mod knn;
 pub mod labels;
+pub mod lazy_rows;
 pub mod linkage;
 pub mod magnitude;
 pub mod mahalanobis;

@@ -103,8 +103,7 @@ pub fn copy_rows(values: &[f64], columns: usize, rows: &[u32], taken: &mut [f64]
 /// memory.
 pub fn stacked(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
     stacked_by(parts, columns, |to, part| {
-        let blocks = to.chunks_mut(BLOCK * columns.max(1)).enumerate();
-        blocks.for_each(|(block, to)| copy_block(to, block, part));
+        copy_from_row(to, 0, part);
     })
 }
 
@@ -131,7 +130,7 @@ pub fn stacked_with_visitor(
             .enumerate()
             .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
             .for_each(|(block, to)| {
-                copy_block(to, block, part);
+                copy_from_row(to, block * BLOCK, part);
                 visit(to);
             });
     })
@@ -187,21 +186,24 @@ fn stacked_by(
     Ok(of_rows(values, rows, columns))
 }
 
-/// Copies a block of at most [`BLOCK`] rows to `to`: at once from standard layout, otherwise column
-/// by column.
-fn copy_block(to: &mut [f64], block: usize, from: &ArrayView2<f64>) {
+/// Copies consecutive rows of `from`, row `first` and those after it, to `to`, which has room for
+/// some rows: at once from standard layout, otherwise column by column in blocks.
+pub fn copy_from_row(to: &mut [f64], first: usize, from: &ArrayView2<f64>) {
     let columns = from.ncols();
-    let rows = block * BLOCK..(block * BLOCK + to.len() / columns.max(1));
     if let Some(values) = from.as_slice() {
-        return to.copy_from_slice(&values[rows.start * columns..rows.end * columns]);
+        return to.copy_from_slice(&values[first * columns..][..to.len()]);
     }
-    for (j, column) in from.columns().into_iter().enumerate() {
-        let to = to[j..].iter_mut().step_by(columns);
-        match column.to_slice() {
-            Some(column) => to.zip(&column[rows.clone()]).for_each(|(to, &v)| *to = v),
-            None => to
-                .zip(column.slice(s![rows.clone()]))
-                .for_each(|(to, &v)| *to = v),
+    for (block, to) in to.chunks_mut(BLOCK * columns.max(1)).enumerate() {
+        let first = first + block * BLOCK;
+        let rows = first..first + to.len() / columns;
+        for (j, column) in from.columns().into_iter().enumerate() {
+            let to = to[j..].iter_mut().step_by(columns);
+            match column.to_slice() {
+                Some(column) => to.zip(&column[rows.clone()]).for_each(|(to, &v)| *to = v),
+                None => to
+                    .zip(column.slice(s![rows.clone()]))
+                    .for_each(|(to, &v)| *to = v),
+            }
         }
     }
 }

@@ -37,6 +37,30 @@ pub trait Storage: Debug + Send + Sync {
     fn take_rows(&self, rows: &[u32], columns: usize) -> Result<Arc<dyn Storage>>;
 }
 
+/// Observations as a caller has them.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// A matrix in any layout, which was not checked.
+    Matrix(ArrayView2<'a, f64>),
+    Observations(&'a Observations),
+}
+
+impl<'a> From<&'a Observations> for Input<'a> {
+    fn from(x: &'a Observations) -> Self {
+        Self::Observations(x)
+    }
+}
+
+impl Input<'_> {
+    /// Numbers of rows and columns.
+    pub fn dim(&self) -> (usize, usize) {
+        match self {
+            Self::Matrix(x) => x.dim(),
+            Self::Observations(x) => x.dim(),
+        }
+    }
+}
+
 impl Observations {
     /// Checks `x`, and copies it only if it is not in standard layout.
     ///
@@ -206,7 +230,8 @@ impl PartialEq for Observations {
     }
 }
 
-fn check_size(rows: usize, columns: usize) -> Result<()> {
+/// Checks that there is something to cluster.
+pub(crate) fn check_size(rows: usize, columns: usize) -> Result<()> {
     if rows < 2 {
         return Err(Error::Input(format!(
             "`x` has {rows} row(s), clustering needs at least 2"
@@ -221,7 +246,7 @@ fn check_size(rows: usize, columns: usize) -> Result<()> {
 }
 
 /// The error for the first value that is not finite, of values row by row.
-fn not_finite<'a>(mut values: impl Iterator<Item = &'a f64>, columns: usize) -> Error {
+pub(crate) fn not_finite<'a>(mut values: impl Iterator<Item = &'a f64>, columns: usize) -> Error {
     let found = (0..).zip(&mut values).find(|(_, value)| !value.is_finite());
     let (at, value) = found.expect("a value is not finite");
     Error::Input(format!(

@@ -6,14 +6,14 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::{Assigned, KMeansDevice, Start};
+use gmhclust_core::lazy_rows::LazyRows;
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, OBSERVATIONS_AT_A_TIME};
-use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, Space};
-use gmhclust_core::{Cpu, Merge, Monitor, Observations};
+use gmhclust_core::{Cpu, Merge, Monitor};
 
 use crate::agglomerate::Agglomerator;
 use crate::budget::memory_from_environment;
@@ -222,14 +222,14 @@ impl LinkageDevice for Cuda {
 impl KMeansDevice for Cuda {
     fn iterate(
         &self,
-        x: &Observations,
+        x: &LazyRows,
         start: Start,
         iterations: usize,
         frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned> {
         let centers = start.centers();
-        let coordinates = x.values().len().saturating_mul(centers);
+        let coordinates = (x.nrows() * x.ncols()).saturating_mul(centers);
         let of_one = self.handover.kmeans_coordinates_per_device.max(1);
         let paying = (coordinates / of_one).max(1);
         let devices = if coordinates < self.handover.kmeans_coordinates || !frame.is_useful() {

@@ -41,9 +41,9 @@ use crate::sharing::on_each;
 use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::kmeans::{Assigned, Start};
+use gmhclust_core::lazy_rows::LazyRows;
 use gmhclust_core::matrix;
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::observations::Observations;
 use gmhclust_core::Cpu;
 
 /// The first devices, at most `most`, with enough memory for these observations and this number of
@@ -53,7 +53,7 @@ use gmhclust_core::Cpu;
 /// `Error::Device` if a device fails.
 pub fn fitting(
     devices: &[Arc<Device>],
-    x: &Observations,
+    x: &LazyRows,
     centers: usize,
     most: usize,
 ) -> Result<Vec<Arc<Device>>> {
@@ -66,7 +66,7 @@ pub fn fitting(
     Ok(fitting)
 }
 
-fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
+fn fits(device: &Device, x: &LazyRows, centers: usize) -> Result<bool> {
     if x.nrows() > i32::MAX as usize {
         return Ok(false);
     }
@@ -102,7 +102,7 @@ pub struct KMeansOn<'a> {
 /// As [`gmhclust_core::kmeans::KMeansDevice::iterate`].
 pub fn kmeans(
     on: KMeansOn,
-    x: &Observations,
+    x: &LazyRows,
     start: Start,
     iterations: usize,
     frame: &Frame,

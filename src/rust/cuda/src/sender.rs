@@ -36,12 +36,13 @@ pub struct Sender<T> {
 }
 
 impl<T: OnDevice> Sender<T> {
-    /// A sender for about this many values.
+    /// A sender for about this many values, `unit` or more at a time.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of_many(device: &Arc<Device>, values: usize) -> Result<Self> {
-        Self::new(device, (values / TIMES).clamp(SENT[0], SENT[1]).min(values))
+    pub fn of_many(device: &Arc<Device>, values: usize, unit: usize) -> Result<Self> {
+        let len = (values / TIMES).clamp(SENT[0], SENT[1]).min(values);
+        Self::new(device, len.max(unit))
     }
 
     /// A sender that copies at most `len` values at a time.

@@ -10,11 +10,12 @@ use super::seed::seed;
 use super::CLUSTERS;
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
+use crate::lazy_rows::LazyRows;
 use crate::magnitude::check_magnitude;
 use crate::matrix::RowSlices;
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::observations::Observations;
+use crate::observations::{Input, Observations};
 
 /// Number of members whose squares are computed before they are added up. Only the time depends on
 /// it.
@@ -45,30 +46,31 @@ pub struct KMeans {
 /// `Error::Input` if the centers and `x` have different numbers of columns, if there are no centers
 /// or more than rows of `x` (distinct rows, if centers are drawn), or if squares overflow;
 /// otherwise the errors of the device.
-pub fn cluster(
-    x: &Observations,
+pub fn cluster<'a>(
+    x: impl Into<Input<'a>>,
     start: Start,
     iterations: usize,
     device: &(impl KMeansDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<KMeans> {
     let cpu = device.cpu();
-    let frame = checked_frame(x, &start, cpu)?;
+    let x = LazyRows::new(x, cpu)?;
+    let frame = checked_frame(&x, &start, cpu)?;
     // No observation leaves the only cluster, so a second iteration would repeat the first.
     let only_one = start.centers() == 1;
     let most = if only_one { 1 } else { iterations };
-    let mut assigned = device.iterate(x, start, most, &frame, monitor)?;
+    let mut assigned = device.iterate(&x, start, most, &frame, monitor)?;
     if only_one {
         assigned.iterations = 1;
     }
-    cpu.install(|| KMeans::new(x, assigned))
+    KMeans::new(&x, assigned, cpu)
 }
 
 /// The frame for `x` and the first centers.
 ///
 /// # Errors
 /// `Error::Input` if they do not fit, or if squares overflow.
-fn checked_frame(x: &Observations, start: &Start, cpu: &Cpu) -> Result<Frame> {
+fn checked_frame(x: &LazyRows, start: &Start, cpu: &Cpu) -> Result<Frame> {
     let (n, p) = x.dim();
     let (k, columns) = match start {
         Start::Centers(centers) => centers.dim(),
@@ -81,7 +83,7 @@ fn checked_frame(x: &Observations, start: &Start, cpu: &Cpu) -> Result<Frame> {
         )));
     }
     check_magnitude(x.largest())?;
-    Ok(cpu.install(|| Frame::new(x, x.largest().max(start.largest()))))
+    Ok(cpu.install(|| Frame::new(x.view(), x.largest().max(start.largest()))))
 }
 
 /// The centers that [`cluster()`] draws with these numbers from 0 to 1, in rows.
@@ -94,7 +96,7 @@ pub fn draw(
     cpu: &Cpu,
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
-    let frame = checked_frame(x, &Start::Draws(uniforms), cpu)?;
+    let frame = checked_frame(&LazyRows::new(x, cpu)?, &Start::Draws(uniforms), cpu)?;
     cpu.install(|| seed(x, frame.unit, uniforms, monitor))
 }
 
@@ -103,15 +105,16 @@ pub fn draw(
 ///
 /// # Errors
 /// As [`cluster()`].
-pub fn assign(
-    x: &Observations,
+pub fn assign<'a>(
+    x: impl Into<Input<'a>>,
     centers: ArrayView2<f64>,
     device: &(impl KMeansDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<u32>> {
     let start = Start::Centers(centers);
-    let frame = checked_frame(x, &start, device.cpu())?;
-    Ok(device.iterate(x, start, 1, &frame, monitor)?.cluster)
+    let x = LazyRows::new(x, device.cpu())?;
+    let frame = checked_frame(&x, &start, device.cpu())?;
+    Ok(device.iterate(&x, start, 1, &frame, monitor)?.cluster)
 }
 
 /// Moves centers to the means of their clusters, as an iteration of [`cluster()`] does. `cluster`
@@ -154,11 +157,11 @@ impl KMeans {
     /// As [`moved`].
     pub fn of(x: &Observations, assigned: Assigned, cpu: &Cpu) -> Result<Self> {
         check_clusters(x, &assigned.cluster, &assigned.centers)?;
-        cpu.install(|| Self::new(x, assigned))
+        Self::new(&LazyRows::new(x, cpu)?, assigned, cpu)
     }
 
     /// The result, given the result of the iterations.
-    fn new(x: &Observations, assigned: Assigned) -> Result<Self> {
+    fn new(x: &LazyRows, assigned: Assigned, cpu: &Cpu) -> Result<Self> {
         let Assigned {
             cluster,
             centers,
@@ -167,7 +170,10 @@ impl KMeans {
         } = assigned;
         let ClusterSums { sizes, within } = match sums {
             Some(sums) => sums,
-            None => ClusterSums::new(x, &cluster, &centers)?,
+            None => {
+                let x = x.rows(cpu)?;
+                cpu.install(|| ClusterSums::new(x, &cluster, &centers))?
+            }
         };
         Ok(Self {
             cluster,

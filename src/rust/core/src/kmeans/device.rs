@@ -5,12 +5,12 @@ use ndarray::{Array2, ArrayView2};
 use super::frame::Frame;
 use crate::cpu::Device;
 use crate::error::Result;
+use crate::lazy_rows::LazyRows;
 use crate::monitor::Monitor;
-use crate::observations::Observations;
 
 /// A device that iterates Lloyd's algorithm.
 pub trait KMeansDevice: Device {
-    /// Clusters the rows of `x`, for centers and values that [`super::cluster()`] has checked, and
+    /// Clusters the observations, for centers and values that [`super::cluster()`] has checked, and
     /// the frame for them.
     ///
     /// # Errors
@@ -18,7 +18,7 @@ pub trait KMeansDevice: Device {
     /// the monitor says stop, `Error::Memory` and `Error::Device` from the device.
     fn iterate(
         &self,
-        x: &Observations,
+        x: &LazyRows,
         start: Start,
         iterations: usize,
         frame: &Frame,

@@ -1,9 +1,8 @@
 //! Coordinates in single precision: their origin, their unit, and the errors of rounding.
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
-use crate::matrix::RowSlices;
-use crate::observations::Observations;
 use crate::single_precision::{without_tiny, TINY, UNIT};
 
 /// Largest number of observations in the sample whose medians are computed. Only the time depends
@@ -31,7 +30,7 @@ impl Frame {
     /// The frame for observations and centers, and means of observations; `largest` is the largest
     /// magnitude of their values. Bounds are tightest for observations and centers that are near
     /// the origin.
-    pub fn new(x: &Observations, largest: f64) -> Self {
+    pub fn new(x: ArrayView2<f64>, largest: f64) -> Self {
         Self {
             origin: typical(x),
             unit: unit_of(largest),
@@ -99,10 +98,10 @@ pub fn unit_of(largest: f64) -> f64 {
 }
 
 /// The median of each column, of a sample. A few far values do not move it.
-fn typical(x: &Observations) -> Vec<f64> {
+fn typical(x: ArrayView2<f64>) -> Vec<f64> {
     let step = x.nrows().div_ceil(SAMPLE);
     let median = |k: usize| {
-        let column = (0..x.nrows()).step_by(step).map(|i| x.row_slice(i)[k]);
+        let column = (0..x.nrows()).step_by(step).map(|i| x[[i, k]]);
         let mut values: Vec<f64> = column.collect();
         let middle = values.len() / 2;
         *values.select_nth_unstable_by(middle, f64::total_cmp).1

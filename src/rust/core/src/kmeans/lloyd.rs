@@ -301,7 +301,7 @@ mod tests {
         });
         assert_eq!(partitions[0], partitions[1]);
         // In the last of many iterations, few observations are compared with all centers.
-        let frame = Frame::new(&x, x.largest());
+        let frame = Frame::new(x.view(), x.largest());
         let mut lloyd = Lloyd::new(&x, centers.to_owned(), &frame).unwrap();
         lloyd.run(40, &monitor).unwrap();
         let moves = lloyd.update().unwrap();

@@ -253,7 +253,7 @@ mod tests {
     fn check(x: &Observations, k: usize) -> usize {
         let (n, p) = x.dim();
         let centers = &x.values()[..k * p];
-        let frame = Frame::new(x, x.largest());
+        let frame = Frame::new(x.view(), x.largest());
         let screen = CenterScreen::new(centers, &frame).unwrap();
         let rows: Vec<&[f64]> = (0..n).map(|i| x.row_slice(i)).collect();
         let found = screen.compare(&rows);

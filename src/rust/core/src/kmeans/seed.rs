@@ -72,7 +72,7 @@ fn draw_rows(
     for (number, &uniform) in uniforms.iter().enumerate() {
         monitor.check()?;
         let row = match number {
-            0 => first(x, uniform),
+            0 => first(x.nrows(), uniform),
             drawn => weights
                 .draw(uniform)
                 .ok_or_else(|| too_few(drawn, uniforms.len()))?,
@@ -92,8 +92,8 @@ fn draw_rows(
 }
 
 /// The row of the first center.
-pub fn first(x: &Observations, uniform: f64) -> usize {
-    ((uniform * x.nrows() as f64) as usize).min(x.nrows() - 1)
+pub fn first(n: usize, uniform: f64) -> usize {
+    ((uniform * n as f64) as usize).min(n - 1)
 }
 
 /// The error for `x` with fewer distinct rows than centers to draw.

@@ -198,7 +198,8 @@ mod tests {
 
     use super::*;
     use crate::cpu::Cpu;
-    use crate::mahalanobis::{Clusterer, Input, Subthreshold};
+    use crate::mahalanobis::{Clusterer, Subthreshold};
+    use crate::observations::Input;
     use crate::testing::{draw, Data, FailingDevice, Random};
 
     const OPTIONS: Options = Options {

@@ -2,36 +2,10 @@
 
 use std::borrow::Cow;
 
-use ndarray::ArrayView2;
-
 use super::partition::AprioriPartition;
 use crate::cpu::Cpu;
 use crate::error::Result;
-use crate::observations::Observations;
-
-/// Observations in the order of the data.
-#[derive(Debug, Clone, Copy)]
-pub enum Input<'a> {
-    /// A matrix in any layout, which was not checked.
-    Matrix(ArrayView2<'a, f64>),
-    Observations(&'a Observations),
-}
-
-impl<'a> From<&'a Observations> for Input<'a> {
-    fn from(x: &'a Observations) -> Self {
-        Self::Observations(x)
-    }
-}
-
-impl Input<'_> {
-    /// Numbers of rows and columns.
-    pub fn dim(&self) -> (usize, usize) {
-        match self {
-            Self::Matrix(x) => x.dim(),
-            Self::Observations(x) => x.dim(),
-        }
-    }
-}
+use crate::observations::{Input, Observations};
 
 /// The observations, sorted by apriori cluster if there are any, since members in consecutive rows
 /// are read much faster.

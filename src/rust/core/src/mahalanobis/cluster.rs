@@ -2,7 +2,7 @@
 
 use super::agglomerate::work;
 use super::apriori;
-use super::arranged::{Arranged, Input};
+use super::arranged::Arranged;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::input::{check, check_labels};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::magnitude::check_magnitude;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
-use crate::observations::Observations;
+use crate::observations::{Input, Observations};
 
 /// What a tree and its counts require.
 const ALL_KNOWN: &str = "all merges are known";

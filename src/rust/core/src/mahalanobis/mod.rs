@@ -53,7 +53,6 @@ pub mod subthreshold;
 #[cfg(test)]
 mod tests;
 
-pub use arranged::Input;
 pub use cluster::{cluster, Clusterer, ProblemSizes};
 pub use clustering::Clustering;
 pub use device::{AgglomerationDevice, OBSERVATIONS_AT_A_TIME};

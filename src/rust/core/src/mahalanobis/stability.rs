@@ -4,7 +4,7 @@
 
 use super::agglomerate::work;
 use super::apriori::leaves_of_top;
-use super::arranged::{Arranged, Input};
+use super::arranged::Arranged;
 use super::device::AgglomerationDevice;
 use super::input::{check, check_labels};
 use super::options::Options;
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::magnitude::check_magnitude;
 use crate::memory;
 use crate::monitor::Monitor;
+use crate::observations::Input;
 
 /// The agreements of sets of leaves with trees of drawn leaves. The work can go on, on another
 /// device, after a device failed.

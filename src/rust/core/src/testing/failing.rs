@@ -8,12 +8,13 @@ use crate::distances::{DistanceDevice, Pairs};
 use crate::error::{Error, Result};
 use crate::kmeans::frame::Frame;
 use crate::kmeans::{Assigned, KMeansDevice, Start};
+use crate::lazy_rows::LazyRows;
 use crate::linkage::dissimilarities::Dissimilarities;
 use crate::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
 use crate::mahalanobis::{AgglomerationDevice, Problem};
 use crate::metric::Points;
 use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
-use crate::{Merge, Monitor, Observations};
+use crate::{Merge, Monitor};
 
 /// A device that gives the CPU's answers, and an error after a number of answers.
 ///
@@ -150,7 +151,7 @@ impl LinkageDevice for FailingDevice {
 impl KMeansDevice for FailingDevice {
     fn iterate(
         &self,
-        x: &Observations,
+        x: &LazyRows,
         start: Start,
         iterations: usize,
         frame: &Frame,

@@ -243,7 +243,7 @@ impl<'a> Launch<'a> {
             device: device.clone(),
             stream,
             problems,
-            sender: Sender::of_many(device, observations * p)?,
+            sender: Sender::of_many(device, observations * p, 1)?,
             memory,
             of_chunks,
         };

@@ -111,7 +111,7 @@ impl Assigner {
             in_halves,
             near,
         } = comparison;
-        let (n, p) = observations.x.dim();
+        let (n, p) = (observations.rows, observations.columns);
         let sizes = Lloyd::new(frame, n, centers.len() / p, assigned);
         let allocate = || -> DriverResult<_> {
             let memory = AssignmentMemory::new(&observations.stream, frame, &sizes)?;

@@ -7,7 +7,6 @@ use super::observations::DeviceObservations;
 use super::seeding::Groups;
 use crate::device::DriverResult;
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::observations::Observations;
 
 /// Bytes of an observation's reach in its code.
 const REACH_BYTES: usize = 2;
@@ -23,8 +22,8 @@ pub struct CodePolicy {
 
 impl CodePolicy {
     /// Whether these observations have codes if a device has the memory.
-    pub fn suits(self, x: &Observations) -> bool {
-        x.nrows() >= self.rows && x.ncols() <= CODED_COLUMNS
+    pub fn suits(self, rows: usize, columns: usize) -> bool {
+        rows >= self.rows && columns <= CODED_COLUMNS
     }
 }
 
@@ -53,7 +52,7 @@ impl Codes {
     /// # Errors
     /// `Error::Device` when the device fails.
     pub fn new(at: &DeviceObservations, most: usize) -> Result<Option<Self>> {
-        let (n, p) = at.x.dim();
+        let (n, p) = (at.rows, at.columns);
         let lengths = (n * quads_of(p), most * quads_of_center(p));
         if !at.device.has_memory(QUAD * (lengths.0 + lengths.1))? {
             return Ok(None);

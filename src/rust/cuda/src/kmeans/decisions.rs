@@ -18,9 +18,10 @@ use super::*;
 use crate::host;
 use crate::sharing::shares;
 use gmhclust_core::kmeans::{seed, ClusterSums, KMeans, KMeansDevice, CHUNK};
+use gmhclust_core::lazy_rows::LazyRows;
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::testing::{array, draw, Data, Random};
-use gmhclust_core::Cpu;
+use gmhclust_core::{Cpu, Observations};
 
 /// A function of host/kmeans.cpp.
 ///
@@ -71,13 +72,13 @@ fn host_seed(x: &Observations, draws: Draws) -> Result<Array2<f64>> {
         pruned_share: seed::radius_factor(p),
         rows: n as u32,
         columns: p as u32,
-        first: seed::first(x, uniforms[0]) as u32,
+        first: seed::first(x.nrows(), uniforms[0]) as u32,
         is_grouped: 0,
     };
     let (mut sorted, mut of_sorted, mut ends) = (vec![NONE; n], reals(n), vec![0; k * BINS]);
     let (mut greatest, mut pieces) = (vec![0.0; k], vec![0u64; k + n.div_ceil(PIECE)]);
     let mut of_pieces = vec![NONE; pieces.len()];
-    let is_coded = draws.coded.suits(x);
+    let is_coded = draws.coded.suits(x.nrows(), x.ncols());
     let [mut codes, mut center_codes] =
         [n * quads_of(p), k * quads_of_center(p)].map(|quads| vec![Quad([NONE; 4]); quads]);
     let (mut changed, mut is_changed, mut counts) = (vec![NONE; chunks], vec![0; chunks], [0; 2]);
@@ -310,7 +311,10 @@ fn host_iterate(
 }
 
 pub fn frame_of(x: &Observations) -> Frame {
-    Frame::new(x, x.values().iter().fold(0.0, |most, v| v.abs().max(most)))
+    Frame::new(
+        x.view(),
+        x.values().iter().fold(0.0, |most, v| v.abs().max(most)),
+    )
 }
 
 #[test]
@@ -333,8 +337,9 @@ fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
         let centers = x.view().select(Axis(0), &rows);
         let most = 1 + random.below(6);
         let (start, monitor) = (Start::Centers(centers.view()), Monitor::default());
+        let lazy = LazyRows::new(&x, &cpu).unwrap();
         let expected = cpu
-            .iterate(&x, start, most, &frame_of(&x), &monitor)
+            .iterate(&lazy, start, most, &frame_of(&x), &monitor)
             .unwrap();
         let expected = KMeans::of(&x, expected, &cpu).unwrap();
         for devices in [1, 2, 5] {

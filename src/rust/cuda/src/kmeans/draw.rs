@@ -37,8 +37,8 @@ impl DeviceObservations<'_> {
     pub fn draw(&self, draws: Draws, monitor: &Monitor) -> Result<FirstCenters> {
         let uniforms = draws.uniforms;
         let kernels = (self.kernel("draw")?, self.kernel("weigh")?);
-        let (p, k) = (self.x.ncols(), uniforms.len());
-        let memory = SeedingMemory::new(&self.stream, uniforms, self.x.nrows(), p);
+        let (p, k) = (self.columns, uniforms.len());
+        let memory = SeedingMemory::new(&self.stream, uniforms, self.rows, p);
         let memory = memory.map_err(|error| self.error(&error))?;
         let mut seeding = self.seeding(&memory, uniforms[0]);
         let (mut groups, mut next_sort) = self.groups(&draws)?;
@@ -78,7 +78,7 @@ impl DeviceObservations<'_> {
         let uncoded_from = draws.grouped_from.max(1);
         let coded_from = uncoded_from.min(draws.coded.centers.max(1));
         let from = |is_coded| if is_coded { coded_from } else { uncoded_from };
-        let may_be_coded = draws.coded.suits(self.x);
+        let may_be_coded = draws.coded.suits(self.rows, self.columns);
         if k <= from(may_be_coded) {
             return Ok((None, usize::MAX));
         }
@@ -100,10 +100,10 @@ impl DeviceObservations<'_> {
             centers: self.at(&memory.centers),
             pruned_below: self.at(&memory.pruned_below),
             drawn: self.at(&memory.drawn),
-            pruned_share: seed::radius_factor(self.x.ncols()),
-            rows: self.x.nrows() as u32,
-            columns: self.x.ncols() as u32,
-            first: seed::first(self.x, first) as u32,
+            pruned_share: seed::radius_factor(self.columns),
+            rows: self.rows as u32,
+            columns: self.columns as u32,
+            first: seed::first(self.rows, first) as u32,
             is_grouped: 0,
         }
     }
@@ -118,7 +118,7 @@ impl DeviceObservations<'_> {
         batch: Range<usize>,
     ) -> DriverResult<Vec<u32>> {
         let stream = &self.stream;
-        let chunks = self.x.nrows().div_ceil(CHUNK) as u32;
+        let chunks = self.rows.div_ceil(CHUNK) as u32;
         for number in batch.start as u32..batch.end as u32 {
             // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that
             // `seeding` says, and live until `draw` synchronizes the stream.
@@ -185,6 +185,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use gmhclust_core::kmeans::frame::Frame;
+    use gmhclust_core::lazy_rows::LazyRows;
     use gmhclust_core::testing::{draw, Data, Random};
     use gmhclust_core::Cpu;
 
@@ -256,7 +257,8 @@ mod tests {
             let k = 1 + random.below(most_centers);
             let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
             uniforms[k / 2] = [0.0, 1.0][round % 2];
-            let observations = DeviceObservations::new(&device, &x, &cpu, &monitor).unwrap();
+            let lazy = LazyRows::new(&x, &cpu).unwrap();
+            let observations = DeviceObservations::new(&device, &lazy, &cpu, &monitor).unwrap();
             let draws = Draws {
                 uniforms: &uniforms,
                 grouped_from,
@@ -266,7 +268,7 @@ mod tests {
                 .draw(draws, &monitor)
                 .map(|drawn| drawn.centers);
             let largest = x.largest();
-            let unit = Frame::new(&x, largest).unit;
+            let unit = Frame::new(x.view(), largest).unit;
             // Grids may have too few distinct rows: then both return an error.
             assert_eq!(
                 drawn,

@@ -77,7 +77,7 @@ impl GroupedObservations {
             sum_changed: kernel("sum_changed")?,
             sum_parts: kernel("sum_parts")?,
         };
-        let (stream, n) = (&observations.stream, observations.x.nrows());
+        let (stream, n) = (&observations.stream, observations.rows);
         let allocated = || -> DriverResult<_> {
             // SAFETY: `sort` writes both arrays before kernels read them.
             let (sorted, squares) = unsafe { (stream.alloc(n)?, stream.alloc(n)?) };

@@ -38,7 +38,7 @@ pub fn iterate(
     most: usize,
     monitor: &Monitor,
 ) -> Result<Assigned> {
-    let n = observations[0].x.nrows();
+    let n = observations[0].rows;
     monitor.expect((n * most) as u64);
     let mut partition = Partition::new(observations, comparison, first)?;
     for iteration in 1..=most {
@@ -66,11 +66,7 @@ impl<'a> Partition<'a> {
         comparison: Comparison,
         FirstCenters { centers, nearest }: FirstCenters,
     ) -> Result<Self> {
-        let (n, k, devices) = (
-            observations[0].x.nrows(),
-            centers.nrows(),
-            observations.len(),
-        );
+        let (n, k, devices) = (observations[0].rows, centers.nrows(), observations.len());
         let parts = shares(n, devices).zip(shares(k, devices));
         let mut workers = on_each(observations.into_iter().zip(parts), |work| {
             let (observations, (rows, moved)) = work;
@@ -191,7 +187,7 @@ impl<'a> DeviceShare<'a> {
         centers: &Array2<f64>,
     ) -> Result<Self> {
         let stream = &observations.stream;
-        let n = observations.x.nrows();
+        let n = observations.rows;
         let has_all = rows == (0..n) && moved == (0..centers.nrows());
         let allocate = || -> DriverResult<_> {
             let there = stream.clone_htod(centers.values())?;
@@ -304,7 +300,7 @@ impl<'a> DeviceShare<'a> {
         if self.moved.is_empty() {
             return Ok(());
         }
-        let p = self.observations.x.ncols();
+        let p = self.observations.columns;
         let there = self.centers.slice(self.moved.start * p..self.moved.end * p);
         self.observations.fetch(&there, here)
     }

@@ -73,7 +73,7 @@ impl NearSearch {
         centers: usize,
         policy: NearPolicy,
     ) -> Result<Option<Self>> {
-        if centers < policy.centers.max(2) || at.x.ncols() > NEAR_COLUMNS {
+        if centers < policy.centers.max(2) || at.columns > NEAR_COLUMNS {
             return Ok(None);
         }
         let room = ROOM.min(centers - 1);

@@ -10,16 +10,17 @@ use crate::device::{Device, DriverResult};
 use crate::kernels;
 use crate::sender::Sender;
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::matrix::RowSlices;
+use gmhclust_core::lazy_rows::LazyRows;
+use gmhclust_core::matrix::copy_from_row;
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::observations::Observations;
 use gmhclust_core::Cpu;
 
 /// Observations in a device's memory.
 pub struct DeviceObservations<'a> {
     pub device: &'a Device,
     pub stream: Arc<CudaStream>,
-    pub x: &'a Observations,
+    pub rows: usize,
+    pub columns: usize,
     pub values: CudaSlice<f64>,
 }
 
@@ -30,27 +31,32 @@ impl<'a> DeviceObservations<'a> {
     /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
     pub fn new(
         device: &'a Arc<Device>,
-        x: &'a Observations,
+        x: &LazyRows,
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
+        let (rows, columns) = x.dim();
+        let count = rows * columns;
         let allocated = || -> DriverResult<_> {
             let stream = device.context.new_stream()?;
             // SAFETY: this function writes all values.
-            let values = unsafe { stream.alloc::<f64>(x.values().len())? };
+            let values = unsafe { stream.alloc::<f64>(count)? };
             // Copies on other streams must not begin before the allocation of this stream.
             stream.synchronize()?;
             Ok((stream, values))
         };
         let (stream, mut values) =
             allocated().map_err(|error| device.error("copying observations", &error))?;
-        let mut sender = Sender::of_many(device, x.values().len())?;
-        sender.send(&mut values, 0, x.values(), cpu, monitor)?;
+        let view = x.view();
+        let copy = |at: usize, here: &mut [f64]| copy_from_row(here, at / columns, &view);
+        let mut sender = Sender::of_many(device, count, columns)?;
+        sender.send_made(&mut values, 0..count, columns, copy, cpu, monitor)?;
         sender.finish()?;
         Ok(Self {
             device,
             stream,
-            x,
+            rows,
+            columns,
             values,
         })
     }

@@ -122,7 +122,7 @@ impl UpdateMemory {
 impl Updater {
     pub fn new(observations: &DeviceObservations, moved: Range<usize>) -> Result<Self> {
         let failed = |error| observations.error(&error);
-        let (n, p) = observations.x.dim();
+        let (n, p) = (observations.rows, observations.columns);
         let memory = UpdateMemory::new(&observations.stream, n, moved.len()).map_err(failed)?;
         let multiprocessors = observations.device.multiprocessors().map_err(failed)?;
         let blocks = UPDATING_BLOCKS * multiprocessors as usize;
@@ -145,7 +145,7 @@ impl Updater {
         if self.moved.is_empty() {
             return Ok(());
         }
-        let n = at.x.nrows();
+        let n = at.rows;
         let sorted = self.memory.sorted.each_ref();
         let sorted = sorted.map(|place| place.each_ref().map(|part| at.at(part)));
         let counts = at.at(&self.memory.counts);
@@ -208,14 +208,14 @@ impl Updater {
 
     /// The address of the first center of this share.
     fn address(&self, at: &DeviceObservations, centers: &CudaSlice<f64>) -> u64 {
-        let first = size_of::<f64>() * self.moved.start * at.x.ncols();
+        let first = size_of::<f64>() * self.moved.start * at.columns;
         at.at(centers) + first as u64
     }
 
     /// The kernels' argument with the result of the last sort.
     pub fn members(&self, at: &DeviceObservations, centers: u64) -> Members {
         let [clusters, numbers] = self.memory.sorted[0].each_ref().map(|part| at.at(part));
-        let (n, p) = at.x.dim();
+        let (n, p) = (at.rows, at.columns);
         Members {
             x: at.at(&at.values),
             centers,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gmhclust_core::kmeans::checks::compare_with_plain_iterations;
 use gmhclust_core::kmeans::{cluster, KMeansDevice, Start};
+use gmhclust_core::observations::Input;
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Monitor};
 use ndarray::s;
@@ -41,10 +42,18 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
         let x = draw(&mut random, DATA[round % DATA.len()], n, p);
         let k = 1 + random.below(most_centers);
         let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
-        let run = |device: &dyn KMeansDevice| {
-            cluster(&x, Start::Draws(&uniforms), 6, device, &Monitor::default())
+        let run = |device: &dyn KMeansDevice, x: Input| {
+            cluster(x, Start::Draws(&uniforms), 6, device, &Monitor::default())
         };
-        assert_eq!(run(&cuda), run(&cpu), "{n} x {p}, {k} centers");
+        // The device reads rows, or the columns of a matrix of R.
+        let columns = x.view().t().as_standard_layout().into_owned();
+        let inputs = [Input::from(&x), Input::Matrix(columns.t())];
+        let expected = run(&cpu, inputs[0]);
+        assert_eq!(
+            run(&cuda, inputs[round % 2]),
+            expected,
+            "{n} x {p}, {k} centers"
+        );
     }
 }
 
