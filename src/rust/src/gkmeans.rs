@@ -2,6 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, Assigned, KMeans, Start};
+use gmhclust_core::lazy_rows::LazyRows;
 use gmhclust_core::{matrix, memory, Cpu, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 use ndarray::Array2;
@@ -52,14 +53,15 @@ fn job_gkmeans(
             };
             let workload = Workload::kmeans(n, &start, iterations, columns);
             let engine = Engine::new(&choice, &workload)?;
+            let x = LazyRows::from(rows.input());
             let work = || {
                 engine.run(monitor, |on| {
-                    kmeans::cluster(rows.input(), start, iterations, on, monitor)
+                    kmeans::cluster(&x, start, iterations, on, monitor)
                 })
             };
             // Beside work of the CPU, parts would take threads away from it.
             let in_parts = engine.name() != "cpu";
-            with_squares(rows, extended, in_parts, engine.cpu(), work)
+            with_squares(rows, &x, extended, in_parts, engine.cpu(), work)
         })
     };
     Job::start_on(x, prepare, partition_to_r).into_r()
@@ -100,8 +102,9 @@ fn job_gkmeans_assign(x: Robj, centers: Robj, device: List) -> Robj {
         Ok(move |monitor: &Monitor, rows: Rows| {
             let workload = Workload::kmeans(n, &Start::Centers(centers.view()), 1, columns);
             let engine = Engine::new(&choice, &workload)?;
+            let x = LazyRows::from(rows.input());
             engine.run(monitor, |on| {
-                kmeans::assign(rows.input(), centers.view(), on, monitor)
+                kmeans::assign(&x, centers.view(), on, monitor)
             })
         })
     };
@@ -156,17 +159,20 @@ fn job_gkmeans_result(
             sums: None,
         };
         Ok(move |_: &Monitor, rows: Rows| {
-            let work = || KMeans::of(&*rows.observations(&cpu)?, assigned, &cpu);
-            with_squares(rows, extended, true, &cpu, work)
+            let x = LazyRows::from(rows.input());
+            let work = || KMeans::of(&x, assigned, &cpu);
+            with_squares(rows, &x, extended, true, &cpu, work)
         })
     };
     Job::start_on(x, prepare, partition_to_r).into_r()
 }
 
-/// The result of `work` and, if `extended` is given, the squares about the means, computed beside.
+/// The result of `work` on `x` and, if `extended` is given, the squares about the means, computed
+/// beside. `rows` has the same values as `x`.
 /// `extended` says whether R adds in long double, and `in_parts` is as in [`Addition`].
 fn with_squares(
     rows: Rows,
+    x: &LazyRows,
     extended: Option<bool>,
     in_parts: bool,
     cpu: &Cpu,
@@ -179,7 +185,7 @@ fn with_squares(
         true => Addition::LongDouble { in_parts },
         false => Addition::Double,
     };
-    let (partition, squares) = squares::with_squares_about_means(rows, addition, cpu, work)?;
+    let (partition, squares) = squares::with_squares_about_means(rows, x, addition, cpu, work)?;
     Ok((partition, Some(squares)))
 }
 

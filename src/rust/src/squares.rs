@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
+use gmhclust_core::lazy_rows::LazyRows;
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::tasks::{join, of_parts};
 use gmhclust_core::{Cpu, Result as CoreResult};
@@ -141,26 +142,34 @@ pub enum Addition {
 
 /// Does `work`, and meanwhile computes the sum of squares of all values about the means of their
 /// columns: the bits of `sum(scale(x, scale = FALSE)^2)` in R, which adds squares one after the
-/// other, column by column.
+/// other, column by column. The sum begins once `work` has read the values by `read`: until then,
+/// both would take memory's bandwidth from each other, and a GPU would wait.
 ///
 /// # Errors
 /// Those of `work`.
 pub fn with_squares_about_means<T>(
     rows: Rows,
+    read: &LazyRows,
     addition: Addition,
     cpu: &Cpu,
     work: impl FnOnce() -> CoreResult<T>,
 ) -> CoreResult<(T, f64)> {
     let stop = AtomicI32::new(0);
     let x = Matrix::new(rows);
-    let squares = || match addition {
-        Addition::Double => in_double(x, &stop),
-        Addition::LongDouble { in_parts } => in_long_double(x, in_parts, cpu, &stop),
+    let squares = || {
+        read.wait_until_read();
+        match addition {
+            Addition::Double => in_double(x, &stop),
+            Addition::LongDouble { in_parts } => in_long_double(x, in_parts, cpu, &stop),
+        }
     };
     thread::scope(|scope| {
         // If the system gives no thread, the calling one computes them afterwards.
         let spawned = thread::Builder::new().spawn_scoped(scope, squares);
-        let worked = work();
+        let worked = {
+            let _end = read.wake_at_end();
+            work()
+        };
         if worked.is_err() {
             stop.store(1, Ordering::Relaxed);
         }

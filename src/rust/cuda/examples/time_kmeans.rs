@@ -36,7 +36,13 @@ fn main() -> Result<()> {
         let x = device.cpu().install(read)?;
         clock.end("read");
         let mut run = |start: Start, iterations: usize, part| {
-            let found = cluster(&x, start, iterations, &*device, &Monitor::default());
+            let found = cluster(
+                &(&x).into(),
+                start,
+                iterations,
+                &*device,
+                &Monitor::default(),
+            );
             clock.end(part);
             found
         };

@@ -225,20 +225,20 @@ impl KMeansDevice for Cuda {
         x: &LazyRows,
         start: Start,
         iterations: usize,
-        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned> {
         let centers = start.centers();
         let coordinates = (x.nrows() * x.ncols()).saturating_mul(centers);
         let of_one = self.handover.kmeans_coordinates_per_device.max(1);
         let paying = (coordinates / of_one).max(1);
-        let devices = if coordinates < self.handover.kmeans_coordinates || !frame.is_useful() {
-            Vec::new()
-        } else {
-            kmeans::fitting(&self.devices, x, centers, paying)?
-        };
+        let devices =
+            if coordinates < self.handover.kmeans_coordinates || !Frame::is_useful(x.ncols()) {
+                Vec::new()
+            } else {
+                kmeans::fitting(&self.devices, x, centers, paying)?
+            };
         if devices.is_empty() {
-            return self.cpu.iterate(x, start, iterations, frame, monitor);
+            return self.cpu.iterate(x, start, iterations, monitor);
         }
         let columns = x.ncols().saturating_sub(policy::KMEANS_HALF_COLUMNS);
         let on = kmeans::KMeansOn {
@@ -255,7 +255,7 @@ impl KMeansDevice for Cuda {
             },
             cpu: &self.cpu,
         };
-        kmeans::kmeans(on, x, start, iterations, frame, monitor)
+        kmeans::kmeans(on, x, start, iterations, monitor)
     }
 }
 

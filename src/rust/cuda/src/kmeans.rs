@@ -105,7 +105,6 @@ pub fn kmeans(
     x: &LazyRows,
     start: Start,
     iterations: usize,
-    frame: &Frame,
     monitor: &Monitor,
 ) -> Result<Assigned> {
     let KMeansOn { devices, cpu, .. } = on;
@@ -134,8 +133,9 @@ pub fn kmeans(
         },
         (Start::Draws(_), None) => unreachable!("the first device has drawn"),
     };
+    let frame = Frame::of(x, &start, cpu)?;
     let comparison = Comparison {
-        frame,
+        frame: &frame,
         in_halves: on.in_halves,
         near: on.near,
     };

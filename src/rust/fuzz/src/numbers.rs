@@ -226,7 +226,13 @@ fn centers(input: &mut Bytes) -> Result<()> {
     let x = Observations::new(data(input))?;
     let k = input.number(1, x.nrows());
     let draws: Vec<f64> = (0..k).map(|_| f64::from(input.byte()) / 256.0).collect();
-    let found = kmeans::cluster(&x, Start::Draws(&draws), 10, cpu(), &Monitor::default())?;
+    let found = kmeans::cluster(
+        &(&x).into(),
+        Start::Draws(&draws),
+        10,
+        cpu(),
+        &Monitor::default(),
+    )?;
     assert!(found.cluster.iter().all(|&cluster| (cluster as usize) < k));
     assert_eq!(found.sizes.iter().sum::<usize>(), x.nrows());
     Ok(())

@@ -75,7 +75,7 @@ pub fn check(
     case: &str,
 ) -> KMeans {
     let found = cluster(
-        x,
+        &x.into(),
         Start::Centers(centers),
         most,
         device,

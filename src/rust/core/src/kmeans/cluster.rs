@@ -11,11 +11,10 @@ use super::CLUSTERS;
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::lazy_rows::LazyRows;
-use crate::magnitude::check_magnitude;
 use crate::matrix::RowSlices;
 use crate::memory;
 use crate::monitor::Monitor;
-use crate::observations::{Input, Observations};
+use crate::observations::Observations;
 
 /// Number of members whose squares are computed before they are added up. Only the time depends on
 /// it.
@@ -46,32 +45,26 @@ pub struct KMeans {
 /// `Error::Input` if the centers and `x` have different numbers of columns, if there are no centers
 /// or more than rows of `x` (distinct rows, if centers are drawn), or if squares overflow;
 /// otherwise the errors of the device.
-pub fn cluster<'a>(
-    x: impl Into<Input<'a>>,
+pub fn cluster(
+    x: &LazyRows,
     start: Start,
     iterations: usize,
     device: &(impl KMeansDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<KMeans> {
-    let cpu = device.cpu();
-    let x = LazyRows::new(x, cpu)?;
-    let frame = checked_frame(&x, &start, cpu)?;
+    check_centers(x.dim(), &start)?;
     // No observation leaves the only cluster, so a second iteration would repeat the first.
     let only_one = start.centers() == 1;
     let most = if only_one { 1 } else { iterations };
-    let mut assigned = device.iterate(&x, start, most, &frame, monitor)?;
+    let mut assigned = device.iterate(x, start, most, monitor)?;
     if only_one {
         assigned.iterations = 1;
     }
-    KMeans::new(&x, assigned, cpu)
+    KMeans::new(x, assigned, device.cpu())
 }
 
-/// The frame for `x` and the first centers.
-///
-/// # Errors
-/// `Error::Input` if they do not fit, or if squares overflow.
-fn checked_frame(x: &LazyRows, start: &Start, cpu: &Cpu) -> Result<Frame> {
-    let (n, p) = x.dim();
+/// Checks the numbers of centers and columns for observations of this size.
+fn check_centers((n, p): (usize, usize), start: &Start) -> Result<()> {
     let (k, columns) = match start {
         Start::Centers(centers) => centers.dim(),
         Start::Draws(uniforms) => (uniforms.len(), p),
@@ -82,8 +75,7 @@ fn checked_frame(x: &LazyRows, start: &Start, cpu: &Cpu) -> Result<Frame> {
              column(s)"
         )));
     }
-    check_magnitude(x.largest())?;
-    Ok(cpu.install(|| Frame::new(x.view(), x.largest().max(start.largest()))))
+    Ok(())
 }
 
 /// The centers that [`cluster()`] draws with these numbers from 0 to 1, in rows.
@@ -96,7 +88,9 @@ pub fn draw(
     cpu: &Cpu,
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
-    let frame = checked_frame(&LazyRows::new(x, cpu)?, &Start::Draws(uniforms), cpu)?;
+    let start = Start::Draws(uniforms);
+    check_centers(x.dim(), &start)?;
+    let frame = Frame::of(&x.into(), &start, cpu)?;
     cpu.install(|| seed(x, frame.unit, uniforms, monitor))
 }
 
@@ -105,16 +99,15 @@ pub fn draw(
 ///
 /// # Errors
 /// As [`cluster()`].
-pub fn assign<'a>(
-    x: impl Into<Input<'a>>,
+pub fn assign(
+    x: &LazyRows,
     centers: ArrayView2<f64>,
     device: &(impl KMeansDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<u32>> {
     let start = Start::Centers(centers);
-    let x = LazyRows::new(x, device.cpu())?;
-    let frame = checked_frame(&x, &start, device.cpu())?;
-    Ok(device.iterate(&x, start, 1, &frame, monitor)?.cluster)
+    check_centers(x.dim(), &start)?;
+    Ok(device.iterate(x, start, 1, monitor)?.cluster)
 }
 
 /// Moves centers to the means of their clusters, as an iteration of [`cluster()`] does. `cluster`
@@ -130,7 +123,7 @@ pub fn moved(
     mut centers: Array2<f64>,
     cpu: &Cpu,
 ) -> Result<Array2<f64>> {
-    check_clusters(x, cluster, &centers)?;
+    check_clusters(x.dim(), cluster, &centers)?;
     let (means, sizes) = cpu.install(|| means(x, centers.nrows(), |i| cluster[i]))?;
     let rows = centers.rows_mut().into_iter().zip(means.rows());
     for ((mut center, mean), _) in rows.zip(sizes).filter(|(_, size)| *size > 0) {
@@ -139,9 +132,9 @@ pub fn moved(
     Ok(centers)
 }
 
-fn check_clusters(x: &Observations, cluster: &[u32], centers: &Array2<f64>) -> Result<()> {
+fn check_clusters(size: (usize, usize), cluster: &[u32], centers: &Array2<f64>) -> Result<()> {
     let (k, p) = centers.dim();
-    let fit = cluster.len() == x.nrows() && p == x.ncols();
+    let fit = size == (cluster.len(), p);
     if fit && cluster.iter().all(|&number| (number as usize) < k) {
         return Ok(());
     }
@@ -155,9 +148,9 @@ impl KMeans {
     ///
     /// # Errors
     /// As [`moved`].
-    pub fn of(x: &Observations, assigned: Assigned, cpu: &Cpu) -> Result<Self> {
-        check_clusters(x, &assigned.cluster, &assigned.centers)?;
-        Self::new(&LazyRows::new(x, cpu)?, assigned, cpu)
+    pub fn of(x: &LazyRows, assigned: Assigned, cpu: &Cpu) -> Result<Self> {
+        check_clusters(x.dim(), &assigned.cluster, &assigned.centers)?;
+        Self::new(x, assigned, cpu)
     }
 
     /// The result, given the result of the iterations.

@@ -14,10 +14,10 @@ impl KMeansDevice for Cpu {
         x: &LazyRows,
         start: Start,
         iterations: usize,
-        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned> {
-        let x = x.rows(self)?;
-        self.install(|| lloyd::iterate(x, start, iterations, frame, monitor))
+        let rows = x.rows(self)?;
+        let frame = Frame::of(x, &start, self)?;
+        self.install(|| lloyd::iterate(rows, start, iterations, &frame, monitor))
     }
 }

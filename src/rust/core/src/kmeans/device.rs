@@ -2,7 +2,6 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use super::frame::Frame;
 use crate::cpu::Device;
 use crate::error::Result;
 use crate::lazy_rows::LazyRows;
@@ -10,18 +9,17 @@ use crate::monitor::Monitor;
 
 /// A device that iterates Lloyd's algorithm.
 pub trait KMeansDevice: Device {
-    /// Clusters the observations, for centers and values that [`super::cluster()`] has checked, and
-    /// the frame for them.
+    /// Clusters the observations, for centers whose number and columns [`super::cluster()`] has
+    /// checked. Reads the values before anything else.
     ///
     /// # Errors
-    /// `Error::Input` if `x` has fewer distinct rows than centers to draw; `Error::Interrupt` when
+    /// As [`super::frame::Frame::of`]; `Error::Input` if `x` has fewer distinct rows than centers to draw; `Error::Interrupt` when
     /// the monitor says stop, `Error::Memory` and `Error::Device` from the device.
     fn iterate(
         &self,
         x: &LazyRows,
         start: Start,
         iterations: usize,
-        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned>;
 }

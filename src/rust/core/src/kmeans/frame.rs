@@ -3,6 +3,11 @@
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
+use super::device::Start;
+use crate::cpu::Cpu;
+use crate::error::Result;
+use crate::lazy_rows::LazyRows;
+use crate::magnitude::check_magnitude;
 use crate::single_precision::{without_tiny, TINY, UNIT};
 
 /// Largest number of observations in the sample whose medians are computed. Only the time depends
@@ -21,8 +26,7 @@ pub struct Frame {
     pub origin: Vec<f64>,
     /// See [`unit_of`].
     pub unit: f64,
-    /// The bound on the rounding of t, as a share of ‖c‖²/2 + ‖x‖‖c‖: twice (p + 12)·u, where p + 2
-    /// terms take γ = (p + 2)·u / (1 − (p + 2)·u) and rounding the coordinates takes 2u.
+    /// See [`share`].
     pub share: f64,
 }
 
@@ -34,13 +38,24 @@ impl Frame {
         Self {
             origin: typical(x),
             unit: unit_of(largest),
-            share: 2.0 * (x.ncols() as f64 + 12.0) * UNIT,
+            share: share(x.ncols()),
         }
     }
 
-    /// Whether bounds can exclude centers. With very many columns, the errors are too large.
-    pub fn is_useful(&self) -> bool {
-        self.share <= LARGEST_SHARE
+    /// The frame for observations that were read, and for the first centers.
+    ///
+    /// # Errors
+    /// `Error::Input` if squares overflow.
+    pub fn of(x: &LazyRows, start: &Start, cpu: &Cpu) -> Result<Self> {
+        check_magnitude(x.largest())?;
+        let largest = x.largest().max(start.largest());
+        Ok(cpu.install(|| Self::new(x.view(), largest)))
+    }
+
+    /// Whether bounds in this number of columns can exclude centers. With very many columns, the
+    /// errors are too large.
+    pub fn is_useful(columns: usize) -> bool {
+        share(columns) <= LARGEST_SHARE
     }
 
     /// A coordinate relative to the origin, in units of the frame.
@@ -78,6 +93,12 @@ impl Frame {
     pub fn rounding(&self) -> f64 {
         1.0 - (self.origin.len() as f64 + 9.0) * f64::EPSILON
     }
+}
+
+/// The bound on the rounding of t, as a share of ‖c‖²/2 + ‖x‖‖c‖: twice (p + 12)·u, where p + 2
+/// terms take γ = (p + 2)·u / (1 − (p + 2)·u) and rounding the coordinates takes 2u.
+fn share(columns: usize) -> f64 {
+    2.0 * (columns as f64 + 12.0) * UNIT
 }
 
 /// A power of two that scales the difference of any two values of at most this magnitude to below

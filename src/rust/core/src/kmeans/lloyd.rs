@@ -149,9 +149,7 @@ impl<'a> Lloyd<'a> {
     fn assign(&mut self, moves: Option<&Moves>, monitor: &Monitor) -> Result<bool> {
         let centers = self.centers.values();
         let comparison = Comparison {
-            screen: self
-                .frame
-                .is_useful()
+            screen: Frame::is_useful(self.x.ncols())
                 .then(|| CenterScreen::new(centers, self.frame))
                 .transpose()?,
             exact: ExactCenters::new(centers, self.x.ncols())?,

@@ -124,7 +124,8 @@ fn wrong_input_is_refused_and_a_stop_is_heard() {
     let cpu = Cpu::new(1).unwrap();
     let x = draw(&mut Random::of(1), Data::Plain, 500, 2);
     let run = |x: &Observations, centers: &Array2<f64>, monitor: &Monitor| {
-        cluster(x, Start::Centers(centers.view()), 5, &cpu, monitor).map(|found| found.iterations)
+        cluster(&x.into(), Start::Centers(centers.view()), 5, &cpu, monitor)
+            .map(|found| found.iterations)
     };
     let monitor = Monitor::default();
     for rows_and_columns in [(0, 2), (1, 3), (501, 2)] {
@@ -144,7 +145,7 @@ fn wrong_input_is_refused_and_a_stop_is_heard() {
         run(&x, &Array2::zeros((1, 2)), &monitor),
         Err(Error::Interrupt)
     );
-    let draws = cluster(&x, Start::Draws(&[0.5; 3]), 5, &cpu, &monitor);
+    let draws = cluster(&(&x).into(), Start::Draws(&[0.5; 3]), 5, &cpu, &monitor);
     assert_eq!(draws, Err(Error::Interrupt));
 }
 

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use crate::cpu::{Cpu, Device};
 use crate::distances::{DistanceDevice, Pairs};
 use crate::error::{Error, Result};
-use crate::kmeans::frame::Frame;
 use crate::kmeans::{Assigned, KMeansDevice, Start};
 use crate::lazy_rows::LazyRows;
 use crate::linkage::dissimilarities::Dissimilarities;
@@ -154,10 +153,9 @@ impl KMeansDevice for FailingDevice {
         x: &LazyRows,
         start: Start,
         iterations: usize,
-        frame: &Frame,
         monitor: &Monitor,
     ) -> Result<Assigned> {
         self.answer()?;
-        self.cpu.iterate(x, start, iterations, frame, monitor)
+        self.cpu.iterate(x, start, iterations, monitor)
     }
 }

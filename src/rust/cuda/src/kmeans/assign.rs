@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
+use cudarc::driver::result::memset_d8_async;
+use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, DevicePtrMut, PushKernelArg};
 
 use super::candidates::CandidateSearch;
 use super::launch::{config, NONE, ROWS, THREADS, TILE};
@@ -78,9 +79,8 @@ impl AssignmentMemory {
         let centers = sizes.tiles_of_centers() * TILE;
         // SAFETY: the kernels write these before they read them.
         let singles = |count: usize| unsafe { stream.alloc::<f32>(count) };
-        let none = vec![NONE; sizes.rows as usize];
         let memory = Self {
-            cluster: stream.clone_htod(&none)?,
+            cluster: nones(stream, sizes.rows as usize)?,
             flags: stream.alloc_zeros(2)?,
             // SAFETY: as above.
             open: unsafe { stream.alloc::<u32>(rows)? },
@@ -96,6 +96,18 @@ impl AssignmentMemory {
         stream.synchronize()?;
         Ok(memory)
     }
+}
+
+/// Device memory with `count` elements, all of them [`NONE`].
+fn nones(stream: &Arc<CudaStream>, count: usize) -> DriverResult<CudaSlice<u32>> {
+    // SAFETY: all elements are written below.
+    let mut nones = unsafe { stream.alloc::<u32>(count)? };
+    let bytes = count * size_of::<u32>();
+    let address = nones.device_ptr_mut(stream).0;
+    const _: () = assert!(NONE == u32::MAX, "all of its bytes are 255");
+    // SAFETY: the memory has this size.
+    unsafe { memset_d8_async(address, u8::MAX, bytes, stream.cu_stream())? };
+    Ok(nones)
 }
 
 impl Assigner {

@@ -337,15 +337,13 @@ fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
         let centers = x.view().select(Axis(0), &rows);
         let most = 1 + random.below(6);
         let (start, monitor) = (Start::Centers(centers.view()), Monitor::default());
-        let lazy = LazyRows::new(&x, &cpu).unwrap();
-        let expected = cpu
-            .iterate(&lazy, start, most, &frame_of(&x), &monitor)
-            .unwrap();
-        let expected = KMeans::of(&x, expected, &cpu).unwrap();
+        let lazy = LazyRows::from(&x);
+        let expected = cpu.iterate(&lazy, start, most, &monitor).unwrap();
+        let expected = KMeans::of(&lazy, expected, &cpu).unwrap();
         for devices in [1, 2, 5] {
             let (found, open) = host_iterate(&x, centers.clone(), most, devices);
             let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers, {devices} devices");
-            let found = KMeans::of(&x, found, &cpu).unwrap();
+            let found = KMeans::of(&lazy, found, &cpu).unwrap();
             assert_eq!(found, expected, "{case}");
             open_in_all += open;
         }

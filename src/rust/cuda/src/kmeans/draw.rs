@@ -257,7 +257,7 @@ mod tests {
             let k = 1 + random.below(most_centers);
             let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
             uniforms[k / 2] = [0.0, 1.0][round % 2];
-            let lazy = LazyRows::new(&x, &cpu).unwrap();
+            let lazy = LazyRows::from(&x);
             let observations = DeviceObservations::new(&device, &lazy, &cpu, &monitor).unwrap();
             let draws = Draws {
                 uniforms: &uniforms,

@@ -47,11 +47,15 @@ impl<'a> DeviceObservations<'a> {
         };
         let (stream, mut values) =
             allocated().map_err(|error| device.error("copying observations", &error))?;
-        let view = x.view();
-        let copy = |at: usize, here: &mut [f64]| copy_from_row(here, at / columns, &view);
         let mut sender = Sender::of_many(device, count, columns)?;
-        sender.send_made(&mut values, 0..count, columns, copy, cpu, monitor)?;
-        sender.finish()?;
+        x.read(|view, visit| {
+            let copy = |at: usize, here: &mut [f64]| {
+                copy_from_row(here, at / columns, view);
+                visit(here);
+            };
+            sender.send_made(&mut values, 0..count, columns, copy, cpu, monitor)?;
+            sender.finish()
+        })?;
         Ok(Self {
             device,
             stream,

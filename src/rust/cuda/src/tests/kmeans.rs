@@ -43,7 +43,13 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
         let k = 1 + random.below(most_centers);
         let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         let run = |device: &dyn KMeansDevice, x: Input| {
-            cluster(x, Start::Draws(&uniforms), 6, device, &Monitor::default())
+            cluster(
+                &x.into(),
+                Start::Draws(&uniforms),
+                6,
+                device,
+                &Monitor::default(),
+            )
         };
         // The device reads rows, or the columns of a matrix of R.
         let columns = x.view().t().as_standard_layout().into_owned();
@@ -201,8 +207,9 @@ impl Cases<'_> {
                 Start::Draws(&uniforms),
                 Start::Centers(x.view().slice(s![..k, ..])),
             ] {
-                let run =
-                    |device: &dyn KMeansDevice| cluster(&x, start, 6, device, &Monitor::default());
+                let run = |device: &dyn KMeansDevice| {
+                    cluster(&(&x).into(), start, 6, device, &Monitor::default())
+                };
                 let expected = run(&*cpu);
                 for (name, device) in &devices {
                     let case = format!("{name}, {data:?}, {n} x {p}, {k} centers");
@@ -231,7 +238,7 @@ fn several_gpus_have_the_bits_of_the_cpu_and_of_one() {
         let x = draw(&mut random, data, n, p);
         let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         let run = |device: &dyn KMeansDevice, start: Start| {
-            cluster(&x, start, 8, device, &Monitor::default())
+            cluster(&(&x).into(), start, 8, device, &Monitor::default())
         };
         let rows = x.view();
         let given = rows.slice(s![n - k.., ..]);

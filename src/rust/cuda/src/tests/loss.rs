@@ -242,7 +242,7 @@ fn the_gpu_may_be_lost_in_k_means() {
         let mut random = Random(7);
         let uniforms: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
         lose_in_the_middle_of(case, &ONE, |device, monitor| {
-            kmeans::cluster(&x, Start::Draws(&uniforms), 30, device, monitor)
+            kmeans::cluster(&(&x).into(), Start::Draws(&uniforms), 30, device, monitor)
         });
     });
 }
@@ -282,7 +282,7 @@ fn the_gpus_are_lost_together_in_k_means() {
             ..ONE
         };
         lose_in_the_middle_of(case, &setting, |device, monitor| {
-            kmeans::cluster(&x, Start::Draws(&uniforms), 30, device, monitor)
+            kmeans::cluster(&(&x).into(), Start::Draws(&uniforms), 30, device, monitor)
         });
     });
 }

@@ -300,7 +300,13 @@ fn the_cpu_goes_on_where_the_gpu_is_lost_in_k_means() {
         };
         fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
             engine.run(monitor, |on| {
-                kmeans::cluster(&x, Start::Draws(&uniforms), iterations, on, monitor)
+                kmeans::cluster(
+                    &(&x).into(),
+                    Start::Draws(&uniforms),
+                    iterations,
+                    on,
+                    monitor,
+                )
             })
         });
     });

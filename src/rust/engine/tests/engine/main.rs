@@ -152,7 +152,9 @@ fn k_means_is_stood_in_for_as_well() {
     let partition = |engine: &Engine| {
         let monitor = Monitor::default();
         let start = Start::Draws(&[0.5; 4]);
-        engine.run(&monitor, |on| kmeans::cluster(&x, start, 9, on, &monitor))
+        engine.run(&monitor, |on| {
+            kmeans::cluster(&(&x).into(), start, 9, on, &monitor)
+        })
     };
     let engine = lost();
     assert_eq!(partition(&engine), partition(&Engine::on(cpu())));
