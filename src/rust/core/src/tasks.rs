@@ -39,10 +39,10 @@ pub fn run_from_queue<T: Send, S: Send>(
 
 /// The results of `work` for chunks of `len` values, in order; the last chunk may have fewer
 /// values. Works on the threads of the calling pool.
-pub fn of_parts<V: Sync, T: Send>(
-    values: &[V],
+pub fn of_parts<'v, V: Sync, T: Send>(
+    values: &'v [V],
     len: usize,
-    work: impl Fn(&[V]) -> T + Sync + Send,
+    work: impl Fn(&'v [V]) -> T + Sync + Send,
 ) -> Vec<T> {
     values.par_chunks(len).map(work).collect()
 }

@@ -23,12 +23,14 @@ pub struct KnownNeighbour {
 }
 
 /// The known neighbours of a node: the candidates for its nearest neighbour.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct KnownNeighbours {
     /// The node whose neighbours these are.
     pub node: u32,
+    /// Number of neighbours.
+    count: u32,
     /// The neighbours, nearest first. Some may have been merged since.
-    pub known: Vec<KnownNeighbour>,
+    known: [KnownNeighbour; NEAREST],
     /// A lower bound on the dissimilarities to all other clusters.
     pub lower_bound: Neighbour,
 }
@@ -44,15 +46,38 @@ impl KnownNeighbours {
             Some(last) if nearest.len() + 1 < n => *last,
             _ => UNBOUNDED,
         };
-        Self {
-            node: slot,
-            known: nearest.iter().map(known).collect(),
+        Self::with(slot, nearest.iter().map(known), lower_bound)
+    }
+
+    /// The known neighbours of a node, nearest first, at most [`NEAREST`], with a lower bound on
+    /// the dissimilarities to all others.
+    pub fn with(
+        node: u32,
+        known: impl ExactSizeIterator<Item = KnownNeighbour>,
+        lower_bound: Neighbour,
+    ) -> Self {
+        let nothing = KnownNeighbour {
+            dissimilarity: f64::INFINITY,
+            node: NONE,
+        };
+        let mut all = Self {
+            node,
+            count: known.len() as u32,
+            known: [nothing; NEAREST],
             lower_bound,
-        }
+        };
+        let places = &mut all.known[..known.len()];
+        places.iter_mut().zip(known).for_each(|(to, one)| *to = one);
+        all
+    }
+
+    /// The neighbours, nearest first. Some may have been merged since.
+    pub fn known(&self) -> &[KnownNeighbour] {
+        &self.known[..self.count as usize]
     }
 
     /// Whether the next pass should find more neighbours.
     pub fn are_few(&self) -> bool {
-        self.known.len() < FEWEST && self.lower_bound != UNBOUNDED
+        self.known().len() < FEWEST && self.lower_bound != UNBOUNDED
     }
 }

@@ -1,7 +1,5 @@
 //! Merges reciprocal pairs, between and across passes.
 
-use std::collections::HashMap;
-
 use rayon::prelude::*;
 
 use super::known_neighbours::{KnownNeighbour, KnownNeighbours, NONE};
@@ -14,10 +12,16 @@ use crate::linkage::dissimilarities::{
 use crate::linkage::lance_williams::{Linkage, Recurrence};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
+use crate::tasks::{of_parts, pieces};
 
 /// Smallest share of the clusters that must have merged since the last pass for another pass;
 /// otherwise the chain merges the rest. Only the time depends on it.
 const LEAST_PROGRESS: f64 = 1.0 / 16.0;
+
+/// Number of slots per task of a thread, where a slot takes a few operations, and where it takes
+/// some hundred. Only the time depends on them.
+const SLOTS_PER_TASK: usize = 1 << 12;
+const STALE_PER_TASK: usize = 32;
 
 /// Largest number of slots of a cluster that merges before the next pass, since the number of
 /// entries that have to be looked up grows with the slots. Only the time depends on it.
@@ -56,15 +60,26 @@ pub fn merges(
     }
 }
 
-/// A slot whose nearest neighbour has to be found again.
-struct StaleSlot<'a> {
-    slot: u32,
-    /// The candidates of its node or, if the node was merged just now, the candidates of its two
-    /// parts.
-    candidates: Vec<&'a KnownNeighbours>,
-    /// The current slots of the candidates, in increasing order, with the dissimilarity if it is
-    /// unchanged.
+/// Some slots whose nearest neighbours have to be found again.
+struct StaleSlots<'a> {
+    slots: &'a [u32],
+    /// The current slots of the candidates of a slot's node or, if the node was merged just now, of
+    /// its two parts, in increasing order; with the dissimilarity if it is unchanged. Slot by slot.
     neighbours: Vec<(u32, Option<f64>)>,
+    /// By slot: the end of its neighbours.
+    ends: Vec<usize>,
+    /// The entries of the matrix that [`MatrixReciprocalMerges::dissimilarity`] reads for these
+    /// neighbours, in order.
+    wanted: Vec<(u32, u32)>,
+}
+
+impl StaleSlots<'_> {
+    /// Each slot, with its neighbours.
+    fn iter(&self) -> impl Iterator<Item = (u32, &[(u32, Option<f64>)])> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        let slots = self.slots.iter().zip(starts.zip(&self.ends));
+        slots.map(|(&slot, (start, &end))| (slot, &self.neighbours[start..end]))
+    }
 }
 
 /// Merges so far, and the clusters between two passes.
@@ -110,7 +125,7 @@ impl MatrixReciprocalMerges {
         self.node = (0..sizes.len() as u32).collect();
         self.current_slot = self.node.clone();
         let nearest = |candidates: &KnownNeighbours| {
-            let first = candidates.known.first();
+            let first = candidates.known().first();
             first.map_or(NONE, |nearest| nearest.node)
         };
         self.nearest = candidates.iter().map(nearest).collect();
@@ -132,21 +147,26 @@ impl MatrixReciprocalMerges {
         }
     }
 
-    /// The pairs of slots that are reciprocal nearest neighbours, the lower slot first.
-    fn reciprocal_pairs(&self) -> Vec<(u32, u32)> {
-        let slots = 0..self.nearest.len() as u32;
-        slots
-            .zip(&self.nearest)
-            .filter(|&(slot, &nearest)| {
-                nearest != NONE && slot < nearest && self.nearest[nearest as usize] == slot
-            })
-            .map(|(slot, &nearest)| (slot, nearest))
-            .collect()
+    /// The slots in increasing order, for tasks of threads.
+    fn slots(&self) -> impl IndexedParallelIterator<Item = u32> {
+        let slots = (0..self.node.len() as u32).into_par_iter();
+        slots.with_min_len(SLOTS_PER_TASK)
     }
 
-    /// Merges the pairs; returns, by slot, whether it was merged.
-    fn merge(&mut self, pairs: &[(u32, u32)]) -> Vec<bool> {
-        let mut merged = vec![false; self.node.len()];
+    /// The pairs of slots that are reciprocal nearest neighbours, the lower slot first.
+    fn reciprocal_pairs(&self) -> Vec<(u32, u32)> {
+        let pairs = self.slots().filter_map(|slot| {
+            let nearest = self.nearest[slot as usize];
+            let is_reciprocal =
+                nearest != NONE && slot < nearest && self.nearest[nearest as usize] == slot;
+            is_reciprocal.then_some((slot, nearest))
+        });
+        pairs.collect()
+    }
+
+    /// Merges the pairs; returns, by slot, the slot that it was merged into, or [`NONE`].
+    fn merge(&mut self, pairs: &[(u32, u32)]) -> Vec<u32> {
+        let mut merged_into = vec![NONE; self.node.len()];
         for &(lower, higher) in pairs {
             let [a, b] = [lower, higher].map(|slot| self.node[slot as usize]);
             let height = self.find(a, b).expect("the nearest is a candidate");
@@ -158,128 +178,121 @@ impl MatrixReciprocalMerges {
             self.node[lower as usize] = self.nodes.join([a, b], height, lower);
             self.node[higher as usize] = NONE;
             self.nearest[higher as usize] = NONE;
-            merged[lower as usize] = true;
-            merged[higher as usize] = true;
+            merged_into[lower as usize] = lower;
+            merged_into[higher as usize] = lower;
         }
-        let into: HashMap<u32, u32> = pairs.iter().map(|&(low, high)| (high, low)).collect();
-        for now in &mut self.current_slot {
-            if merged[*now as usize] {
-                *now = *into.get(now).unwrap_or(now);
+        let current_slots = self.current_slot.par_iter_mut();
+        current_slots.with_min_len(SLOTS_PER_TASK).for_each(|now| {
+            let into = merged_into[*now as usize];
+            if into != NONE {
+                *now = into;
             }
-        }
-        merged
+        });
+        merged_into
     }
 
-    /// The slots whose nearest neighbour has to be found again after these slots merged.
-    fn stale_slots(&self, merged: &[bool]) -> Vec<u32> {
+    /// The slots whose nearest neighbour has to be found again after slots merged into these.
+    fn stale_slots(&self, merged_into: &[u32]) -> Vec<u32> {
+        let was_merged = |slot: u32| slot != NONE && merged_into[slot as usize] != NONE;
         let is_stale = |&slot: &u32| {
-            let nearest = self.nearest[slot as usize];
             self.node[slot as usize] != NONE
-                && (merged[slot as usize] || nearest != NONE && merged[nearest as usize])
+                && (was_merged(slot) || was_merged(self.nearest[slot as usize]))
         };
-        (0..self.node.len() as u32).filter(is_stale).collect()
+        self.slots().filter(is_stale).collect()
     }
 
-    /// The candidates of a slot, by their current slots.
-    fn stale_slot(&self, slot: u32) -> StaleSlot<'_> {
-        let node = self.node[slot as usize];
-        let candidates = self.candidates_of(slot);
-        let mut neighbours: Vec<(u32, Option<f64>)> = candidates
-            .iter()
-            .flat_map(|candidates| &candidates.known)
-            .map(|known| {
-                let neighbour = self.slot_of(known.node);
-                let is_exact = candidates[0].node == node && self.is_current(known.node);
-                (neighbour, is_exact.then_some(known.dissimilarity))
+    /// The candidates of some slots, by their current slots.
+    fn stale<'s>(&self, slots: &'s [u32]) -> StaleSlots<'s> {
+        let mut stale = StaleSlots {
+            slots,
+            neighbours: Vec::new(),
+            ends: Vec::with_capacity(slots.len()),
+            wanted: Vec::new(),
+        };
+        let mut neighbours: Vec<(u32, Option<f64>)> = Vec::new();
+        for &slot in slots {
+            let node = self.node[slot as usize];
+            let (first, second) = self.candidates_of(slot);
+            let lists = [Some(first), second].into_iter().flatten();
+            neighbours.clear();
+            neighbours.extend(
+                lists
+                    .flat_map(KnownNeighbours::known)
+                    .map(|known| {
+                        let is_exact = first.node == node && self.is_current(known.node);
+                        let dissimilarity = is_exact.then_some(known.dissimilarity);
+                        (self.slot_of(known.node), dissimilarity)
+                    })
+                    .filter(|&(neighbour, _)| neighbour != slot),
+            );
+            neighbours.sort_unstable_by_key(|&(neighbour, _)| neighbour);
+            neighbours.dedup_by_key(|&mut (neighbour, _)| neighbour);
+            // A dry run, with zeros for the entries.
+            self.neighbours(slot, &neighbours, &mut |i, j| {
+                stale.wanted.push((i, j));
+                0.0
             })
-            .filter(|&(neighbour, _)| neighbour != slot)
-            .collect();
-        neighbours.sort_unstable_by_key(|&(neighbour, _)| neighbour);
-        neighbours.dedup_by_key(|&mut (neighbour, _)| neighbour);
-        StaleSlot {
-            slot,
-            candidates,
-            neighbours,
+            .for_each(drop);
+            stale.neighbours.append(&mut neighbours);
+            stale.ends.push(stale.neighbours.len());
         }
+        stale
     }
 
     /// Updates the candidates and nearest neighbours of these slots.
     fn refresh(&mut self, slots: &[u32], matrix: &dyn Dissimilarities) -> Result<()> {
         let this = &*self;
-        let stale: Vec<StaleSlot> = slots
-            .par_iter()
-            .map(|&slot| this.stale_slot(slot))
-            .collect();
-        let entries = this.wanted_entries(&stale);
-        let values = matrix.entries(&entries.concat())?;
-        let mut rest = &values[..];
-        let parts: Vec<&[f64]> = entries
-            .iter()
-            .map(|entries| {
-                let (part, after) = rest.split_at(entries.len());
-                rest = after;
-                part
-            })
-            .collect();
-        let candidates: Vec<KnownNeighbours> = stale
-            .par_iter()
-            .zip(parts)
-            .map(|(stale, values)| {
-                let mut values = values.iter();
-                let neighbours =
-                    this.neighbours(stale, &mut |_, _| *values.next().expect("as wanted"));
-                this.refreshed(stale, neighbours)
-            })
-            .collect();
-        for (&slot, candidates) in slots.iter().zip(candidates) {
+        let stale = of_parts(slots, STALE_PER_TASK, |slots| this.stale(slots));
+        let wanted: Vec<&[(u32, u32)]> = stale.iter().map(|some| &some.wanted[..]).collect();
+        let mut entries = matrix.entries(&wanted.concat())?;
+        let parts = pieces(&mut entries, stale.iter().map(|some| some.wanted.len()));
+        let parts: Vec<_> = stale.iter().zip(parts).collect();
+        let refreshed = of_parts(&parts, 1, |part| {
+            let (stale, entries) = &part[0];
+            let mut entries = entries.iter();
+            let mut entry = |_, _| *entries.next().expect("as wanted");
+            let mut room = Vec::new();
+            let refreshed = stale.iter().map(|(slot, neighbours)| {
+                room.clear();
+                room.extend(this.neighbours(slot, neighbours, &mut entry));
+                this.refreshed(slot, &mut room)
+            });
+            refreshed.collect::<Vec<_>>()
+        });
+        for (&slot, candidates) in slots.iter().zip(refreshed.iter().flatten()) {
             let waits = self.nodes.slots(candidates.node) > MOST_SLOTS;
-            self.nearest[slot as usize] = match candidates.known.first() {
+            self.nearest[slot as usize] = match candidates.known().first() {
                 Some(nearest) if !waits => self.slot_of(nearest.node),
                 _ => NONE,
             };
-            self.candidates[slot as usize] = candidates;
+            self.candidates[slot as usize] = *candidates;
         }
         Ok(())
     }
 
-    /// For each slot, the entries of the matrix that [`Self::neighbours`] reads, in order. Found by
-    /// a dry run of the same code with zeros for the entries.
-    fn wanted_entries(&self, stale: &[StaleSlot]) -> Vec<Vec<(u32, u32)>> {
-        let wanted = |stale: &StaleSlot| {
-            let mut wanted = Vec::new();
-            self.neighbours(stale, &mut |i, j| {
-                wanted.push((i, j));
-                0.0
-            });
-            wanted
-        };
-        stale.par_iter().map(wanted).collect()
-    }
-
     /// The known neighbours of a slot; `entry` is the dissimilarity of the clusters that were in
     /// two slots after the last pass.
-    fn neighbours(
-        &self,
-        stale: &StaleSlot,
-        entry: &mut impl FnMut(u32, u32) -> f64,
-    ) -> Vec<Neighbour> {
-        let node = self.node[stale.slot as usize];
-        let neighbours = stale.neighbours.iter();
-        neighbours
-            .map(|&(slot, known)| Neighbour {
-                dissimilarity: known
-                    .unwrap_or_else(|| self.dissimilarity(node, self.node[slot as usize], entry)),
-                slot,
-            })
-            .collect()
+    fn neighbours<'n>(
+        &'n self,
+        slot: u32,
+        neighbours: &'n [(u32, Option<f64>)],
+        entry: &'n mut impl FnMut(u32, u32) -> f64,
+    ) -> impl Iterator<Item = Neighbour> + 'n {
+        let node = self.node[slot as usize];
+        neighbours.iter().map(move |&(slot, known)| Neighbour {
+            dissimilarity: known
+                .unwrap_or_else(|| self.dissimilarity(node, self.node[slot as usize], entry)),
+            slot,
+        })
     }
 
     /// The new candidates of a slot, given its known neighbours.
-    fn refreshed(&self, stale: &StaleSlot, mut neighbours: Vec<Neighbour>) -> KnownNeighbours {
-        let node = self.node[stale.slot as usize];
-        let mut lower_bound = match stale.candidates[..] {
-            [first, second] => self.lower_bound(node, first.lower_bound, second.lower_bound),
-            _ => stale.candidates[0].lower_bound,
+    fn refreshed(&self, slot: u32, neighbours: &mut Vec<Neighbour>) -> KnownNeighbours {
+        let node = self.node[slot as usize];
+        let (first, second) = self.candidates_of(slot);
+        let mut lower_bound = match second {
+            Some(second) => self.lower_bound(node, first.lower_bound, second.lower_bound),
+            None => first.lower_bound,
         };
         neighbours.retain(|neighbour| *neighbour <= lower_bound);
         neighbours.sort_unstable();
@@ -292,11 +305,7 @@ impl MatrixReciprocalMerges {
             dissimilarity: neighbour.dissimilarity,
             node: self.node[neighbour.slot as usize],
         };
-        KnownNeighbours {
-            node,
-            known: neighbours.iter().map(known).collect(),
-            lower_bound,
-        }
+        KnownNeighbours::with(node, neighbours.iter().map(known), lower_bound)
     }
 
     /// The lower bound of a union whose parts have these lower bounds.
@@ -319,14 +328,14 @@ impl MatrixReciprocalMerges {
 
     /// The candidates of the node in a slot or, if the node was merged just now, the candidates of
     /// its parts.
-    fn candidates_of(&self, slot: u32) -> Vec<&KnownNeighbours> {
+    fn candidates_of(&self, slot: u32) -> (&KnownNeighbours, Option<&KnownNeighbours>) {
         let candidates = &self.candidates[slot as usize];
         match self.nodes.union(self.node[slot as usize]) {
             Some(union) if candidates.node == union.parts[0] => {
                 let other = self.nodes.lowest(union.parts[1]);
-                vec![candidates, &self.candidates[other as usize]]
+                (candidates, Some(&self.candidates[other as usize]))
             }
-            _ => vec![candidates],
+            _ => (candidates, None),
         }
     }
 
@@ -353,7 +362,7 @@ impl MatrixReciprocalMerges {
         if candidates.node != u {
             return None;
         }
-        let known = candidates.known.iter().find(|known| known.node == v)?;
+        let known = candidates.known().iter().find(|known| known.node == v)?;
         Some(known.dissimilarity)
     }
 
@@ -383,7 +392,7 @@ impl MatrixReciprocalMerges {
         let is_outdated = |&slot: &u32| {
             let candidates = &self.candidates[slot as usize];
             !candidates.are_few()
-                && !(candidates.known.iter()).all(|known| self.is_current(known.node))
+                && !(candidates.known().iter()).all(|known| self.is_current(known.node))
         };
         let outdated: Vec<u32> = active.par_iter().copied().filter(is_outdated).collect();
         self.refresh(&outdated, matrix)?;
@@ -431,13 +440,14 @@ impl MatrixReciprocalMerges {
             node: number(self.slot_of(known.node)),
             ..*known
         };
-        KnownNeighbours {
-            node: number(slot),
-            known: candidates.known.iter().map(known).collect(),
-            lower_bound: Neighbour {
-                slot: number(candidates.lower_bound.slot),
-                ..candidates.lower_bound
-            },
-        }
+        let lower_bound = Neighbour {
+            slot: number(candidates.lower_bound.slot),
+            ..candidates.lower_bound
+        };
+        KnownNeighbours::with(
+            number(slot),
+            candidates.known().iter().map(known),
+            lower_bound,
+        )
     }
 }

@@ -1,5 +1,9 @@
 //! The connected components of Borůvka's algorithm, and the search for edges between them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
 use super::core_distances::Weights;
 use super::disjoint_sets::DisjointSets;
 use crate::error::Result;
@@ -15,19 +19,58 @@ const COMPONENTS: &str = "the components of a spanning tree need";
 /// and rarer. Only the time depends on it.
 const WANTED: usize = 8;
 
+/// Number of points per task of a thread. Only the time depends on it.
+const POINTS_PER_TASK: usize = 1 << 10;
+
+/// Number of parts in which the points are searched after the first search. The edges that one part
+/// finds make searches of the next parts unnecessary. Only the time depends on it.
+const PARTS: usize = 8;
+
+/// Smallest number of points of a part.
+const FEWEST_IN_PART: usize = 256;
+
 /// The order of the edges at a point: by weight, by distance, and by the other end.
 type Key = (f64, f64, u32);
 
 /// The points of other components with the least edges to a point.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct NearestOutside {
-    /// The points found, with their distances; the least edge is the last.
-    found: Vec<(f64, u32)>,
+    /// The points found, and their distances; the least edge is the last of `count`.
+    points: [u32; WANTED],
+    distances: [f64; WANTED],
+    count: u32,
+    /// Number of points that the next search finds.
+    wanted: u32,
     /// A lower bound on the edges to all further points of other components. The search for the
     /// nearest points may find points with greater edges, too.
     lower_bound: Key,
-    /// Number of points that the next search finds.
-    wanted: u32,
+}
+
+impl NearestOutside {
+    /// Before any search.
+    const NOTHING: Self = Self {
+        points: [0; WANTED],
+        distances: [0.0; WANTED],
+        count: 0,
+        wanted: WANTED as u32,
+        lower_bound: (0.0, 0.0, 0),
+    };
+
+    /// The distance and the point of the least edge.
+    fn least(&self) -> Option<(f64, u32)> {
+        let last = (self.count as usize).checked_sub(1)?;
+        Some((self.distances[last], self.points[last]))
+    }
+
+    /// Removes the least edges, as long as they lead to points of the point's own component.
+    fn leave(&mut self, own: u32, components: &[u32]) {
+        while let Some((_, other)) = self.least() {
+            if components[other as usize] != own {
+                break;
+            }
+            self.count -= 1;
+        }
+    }
 }
 
 /// The components of the forest so far.
@@ -35,16 +78,15 @@ pub struct ConnectedComponents<'a> {
     neighbours: &'a mut dyn Neighbours,
     weights: Weights<'a>,
     monitor: &'a Monitor,
+    /// The sets of points that are joined. Their roots name the components.
     sets: DisjointSets,
-    /// By point: the root of its set, which names the component.
-    components: Vec<u32>,
     known: Vec<NearestOutside>,
-    /// By component: the least known edge out of it.
+    /// By component: the least known edge out of it, in this round.
     least: Vec<Option<Edge>>,
     edges: Vec<Edge>,
-    /// Whether searches count as progress: only the first search of each point does, and only if no
-    /// lists of neighbours were known before.
-    counts: bool,
+    /// Whether no point was searched yet. Only the first search of each point counts as progress,
+    /// and only if no lists of neighbours were known before.
+    is_first: bool,
 }
 
 impl<'a> ConnectedComponents<'a> {
@@ -55,32 +97,25 @@ impl<'a> ConnectedComponents<'a> {
         weights: Weights<'a>,
         monitor: &'a Monitor,
     ) -> Result<Self> {
-        let nothing = NearestOutside {
-            found: Vec::new(),
-            lower_bound: (0.0, 0.0, 0),
-            wanted: WANTED as u32,
-        };
         Ok(Self {
             neighbours,
             weights,
             monitor,
             sets: DisjointSets::new(n)?,
-            components: memory::collected(COMPONENTS, 0..n as u32)?,
-            known: memory::filled(COMPONENTS, n, nothing)?,
-            least: Vec::new(),
+            known: memory::filled(COMPONENTS, n, NearestOutside::NOTHING)?,
+            least: memory::filled(COMPONENTS, n, None)?,
             edges: memory::room(COMPONENTS, n - 1)?,
-            counts: true,
+            is_first: true,
         })
     }
 
     /// Takes known lists of the nearest other points of each point, before the first round. No list
     /// may be empty.
     pub fn know(&mut self, nearest: &NeighbourLists) {
-        for (point, found) in (0..).zip(nearest.iter()) {
-            let known = self.nearest_outside(point, found.len(), f64::INFINITY, found);
-            self.known[point as usize] = known;
-        }
-        self.counts = false;
+        let points: Vec<u32> = (0..self.known.len() as u32).collect();
+        let limits = vec![f64::INFINITY; points.len()];
+        self.take(&points, &limits, nearest.of(0).len(), nearest);
+        self.is_first = false;
     }
 
     /// The edges so far.
@@ -94,50 +129,91 @@ impl<'a> ConnectedComponents<'a> {
     }
 
     /// One round: finds the least edge out of every component but the largest, and unites the
-    /// components that they join.
+    /// components that they join. Works on the threads of the calling pool.
     pub fn join_all(&mut self) -> Result<()> {
-        let n = self.components.len() as u32;
-        self.least = memory::filled(COMPONENTS, n as usize, None)?;
-        for point in 0..n {
-            self.update_least(point);
-        }
+        let components = self.sets.roots();
+        let tasks = self.known.par_chunks_mut(POINTS_PER_TASK);
+        tasks.enumerate().for_each(|(task, known)| {
+            let own = &components[task * POINTS_PER_TASK..];
+            let known = known.iter_mut().zip(own);
+            known.for_each(|(known, &own)| known.leave(own, components));
+        });
+        self.find_least()?;
         let largest = self.sets.largest();
         self.search(largest)?;
-        let mut settled = std::mem::take(&mut self.least);
-        settled[largest as usize] = None;
-        for edge in settled.into_iter().flatten() {
-            let [a, b] = [edge.lower, edge.higher].map(|end| self.sets.root(end));
+        self.least[largest as usize] = None;
+        let Self {
+            least, sets, edges, ..
+        } = self;
+        for edge in least.iter().flatten() {
+            let [a, b] = [edge.lower, edge.higher].map(|end| sets.root(end));
             // Two components may have chosen the same edge.
             if a != b {
-                self.sets.unite(a, b);
-                self.edges.push(edge);
+                sets.unite(a, b);
+                edges.push(*edge);
             }
         }
-        for point in 0..n {
-            self.components[point as usize] = self.sets.root(point);
-        }
+        sets.flatten();
         Ok(())
     }
 
-    /// Removes points of the point's own component from its list, and updates the least edges of
-    /// both components by the first remaining edge.
-    fn update_least(&mut self, point: u32) {
-        let own = self.components[point as usize];
-        let found = &mut self.known[point as usize].found;
-        while let Some(&(distance, other)) = found.last() {
-            let its = self.components[other as usize];
-            if its == own {
-                found.pop();
-                continue;
-            }
-            let edge = self.weights.edge(distance, point, other);
-            for component in [own, its] {
-                let least = &mut self.least[component as usize];
-                if least.is_none_or(|least| edge.order(&least).is_lt()) {
-                    *least = Some(edge);
+    /// Finds the least known edge of each component, by both of its ends.
+    fn find_least(&mut self) -> Result<()> {
+        let n = self.known.len();
+        self.least.par_iter_mut().for_each(|least| *least = None);
+        // Threads agree on the least weights. Few edges have one of these.
+        let mut weights = memory::room(COMPONENTS, n)?;
+        weights.resize_with(n, || AtomicU64::new(u64::MAX));
+        let points = || (0..n as u32).into_par_iter().with_min_len(POINTS_PER_TASK);
+        let of_ends = |point: u32| {
+            let (edge, ends) = self.least_edge(point)?;
+            Some((
+                in_order(edge.weight),
+                ends.map(|end| &weights[end as usize]),
+            ))
+        };
+        points().for_each(|point| {
+            let Some((weight, ends)) = of_ends(point) else {
+                return;
+            };
+            for end in ends {
+                if weight < end.load(Ordering::Relaxed) {
+                    end.fetch_min(weight, Ordering::Relaxed);
                 }
             }
-            break;
+        });
+        let has_least = |&point: &u32| {
+            let is_least = |(weight, ends): (u64, [&AtomicU64; 2])| {
+                ends.iter().any(|end| end.load(Ordering::Relaxed) == weight)
+            };
+            of_ends(point).is_some_and(is_least)
+        };
+        let some: Vec<u32> = points().filter(has_least).collect();
+        some.into_iter().for_each(|point| self.update_least(point));
+        Ok(())
+    }
+
+    /// The least known edge of a point to another component, and both components.
+    fn least_edge(&self, point: u32) -> Option<(Edge, [u32; 2])> {
+        let (distance, other) = self.known[point as usize].least()?;
+        let ends = [point, other].map(|end| self.component(end));
+        Some((self.weights.edge(distance, point, other), ends))
+    }
+
+    fn component(&self, point: u32) -> u32 {
+        self.sets.roots()[point as usize]
+    }
+
+    /// Updates the least edges of both components by a point's least edge.
+    fn update_least(&mut self, point: u32) {
+        let Some((edge, components)) = self.least_edge(point) else {
+            return;
+        };
+        for component in components {
+            let least = &mut self.least[component as usize];
+            if least.is_none_or(|least| edge.order(&least).is_lt()) {
+                *least = Some(edge);
+            }
         }
     }
 
@@ -149,7 +225,7 @@ impl<'a> ConnectedComponents<'a> {
 
     /// The greatest key that an edge out of a point's component can have to be its least edge.
     fn limit(&self, point: u32) -> Key {
-        let least = self.least[self.components[point as usize] as usize];
+        let least = self.least[self.component(point) as usize];
         let (weight, distance) = least.map_or((f64::INFINITY, f64::INFINITY), |edge| {
             (edge.weight, edge.distance)
         });
@@ -160,7 +236,7 @@ impl<'a> ConnectedComponents<'a> {
     /// edges.
     fn is_open(&self, point: u32) -> bool {
         let known = &self.known[point as usize];
-        if let Some(&least) = known.found.last() {
+        if let Some(least) = known.least() {
             if self.key(point, least) <= known.lower_bound {
                 return false;
             }
@@ -172,39 +248,35 @@ impl<'a> ConnectedComponents<'a> {
     /// known edges.
     fn search(&mut self, largest: u32) -> Result<()> {
         loop {
-            let needs_search =
-                |point: &u32| self.components[*point as usize] != largest && self.is_open(*point);
-            let mut open: Vec<u32> = (0..self.components.len() as u32)
-                .filter(needs_search)
+            // The edges of points with low bounds may make other searches unnecessary.
+            let mut open: Vec<(u32, u64, u32)> = (0..self.known.len() as u32)
+                .into_par_iter()
+                .with_min_len(POINTS_PER_TASK)
+                .filter(|&point| self.component(point) != largest && self.is_open(point))
+                .map(|point| {
+                    let known = &self.known[point as usize];
+                    (known.wanted, in_order(known.lower_bound.0), point)
+                })
                 .collect();
             if open.is_empty() {
                 return Ok(());
             }
-            let wanted = |point: u32| self.known[point as usize].wanted;
-            // The edges of points with low bounds may make other searches unnecessary.
-            open.sort_unstable_by(|&a, &b| {
-                let lower_bound = |point: u32| self.known[point as usize].lower_bound.0;
-                let by_bound = || lower_bound(a).total_cmp(&lower_bound(b));
-                wanted(a).cmp(&wanted(b)).then_with(by_bound)
-            });
-            let wanted: Vec<u32> = open.iter().map(|&point| wanted(point)).collect();
-            let mut rest = &open[..];
-            for alike in wanted.chunk_by(|a, b| a == b) {
-                let (points, others) = rest.split_at(alike.len());
-                rest = others;
-                self.search_for(points, alike[0] as usize)?;
+            open.par_sort_unstable();
+            for alike in open.chunk_by(|a, b| a.0 == b.0) {
+                let points: Vec<u32> = alike.iter().map(|&(_, _, point)| point).collect();
+                self.search_for(&points, alike[0].0 as usize)?;
             }
-            self.counts = false;
+            self.is_first = false;
         }
     }
 
     /// Searches for the `wanted` nearest points of other components, for each of `points` that is
-    /// still open when its batch begins.
+    /// still open when its part begins.
     fn search_for(&mut self, points: &[u32], wanted: usize) -> Result<()> {
-        let at_a_time = self
-            .neighbours
-            .batch()
-            .min(points.len().div_ceil(8).max(256));
+        // No search of the first ones is unnecessary.
+        let parts = if self.is_first { 1 } else { PARTS };
+        let at_a_time = points.len().div_ceil(parts).max(FEWEST_IN_PART);
+        let at_a_time = at_a_time.min(self.neighbours.batch());
         let at_a_time = at_a_time.min(MOST_LISTED / wanted).max(1);
         let mut rest = points;
         while !rest.is_empty() {
@@ -222,17 +294,30 @@ impl<'a> ConnectedComponents<'a> {
                 queries: &queries,
                 wanted,
                 limits: Some(&limits),
-                exclusion: Exclusion::Group(&self.components),
+                exclusion: Exclusion::Group(self.sets.roots()),
             })?;
-            for ((&point, limit), found) in queries.iter().zip(limits).zip(nearest.iter()) {
-                self.known[point as usize] = self.nearest_outside(point, wanted, limit, found);
-                self.update_least(point);
-            }
-            if self.counts {
+            self.take(&queries, &limits, wanted, &nearest);
+            if self.is_first {
                 self.monitor.advance(queries.len() as u64);
             }
         }
         Ok(())
+    }
+
+    /// Takes the points found by a search for the `wanted` nearest points of other components
+    /// within `limits`.
+    fn take(&mut self, points: &[u32], limits: &[f64], wanted: usize, nearest: &NeighbourLists) {
+        let this = &*self;
+        let found: Vec<NearestOutside> = (points.par_iter().zip(limits).enumerate())
+            .with_min_len(POINTS_PER_TASK)
+            .map(|(at, (&point, &limit))| {
+                this.nearest_outside(point, wanted, limit, nearest.of(at))
+            })
+            .collect();
+        for (&point, found) in points.iter().zip(found) {
+            self.known[point as usize] = found;
+            self.update_least(point);
+        }
     }
 
     /// The state of a point after a search for the `wanted` nearest points of other components
@@ -250,31 +335,79 @@ impl<'a> ConnectedComponents<'a> {
             _ => (limit, u32::MAX),
         };
         let mut lower_bound = (self.weights.least(distance, point), distance, other);
-        let mut found = found.to_vec();
-        if let Weights::MutualReachability(_) = self.weights {
-            found.sort_by(|&a, &b| {
-                let [a, b] = [a, b].map(|one| self.key(point, one));
-                a.partial_cmp(&b).expect("distances are numbers")
-            });
-        }
+        let sorted: Vec<(f64, u32)>;
+        let found = match self.weights {
+            Weights::Distance => found,
+            Weights::MutualReachability(_) => {
+                sorted = self.sorted_by_key(point, found);
+                &sorted
+            }
+        };
         let is_settled = is_complete || self.key(point, found[0]) <= lower_bound;
         if let Some(&dropped) = found.get(WANTED) {
             let dropped = self.key(point, dropped);
             if dropped < lower_bound {
                 lower_bound = dropped;
             }
-            found.truncate(WANTED);
-            found.shrink_to_fit();
         }
-        found.reverse();
-        NearestOutside {
-            found,
-            lower_bound,
+        let kept = &found[..found.len().min(WANTED)];
+        let mut nearest = NearestOutside {
+            count: kept.len() as u32,
             wanted: if is_settled {
                 WANTED as u32
             } else {
                 2 * wanted as u32
             },
+            lower_bound,
+            ..NearestOutside::NOTHING
+        };
+        let places = nearest.points.iter_mut().zip(&mut nearest.distances);
+        for ((other, distance), &kept) in places.zip(kept.iter().rev()) {
+            (*distance, *other) = kept;
         }
+        nearest
+    }
+
+    /// Points found near a point, by the order of their edges.
+    fn sorted_by_key(&self, point: u32, found: &[(f64, u32)]) -> Vec<(f64, u32)> {
+        let mut sorted = found.to_vec();
+        sorted.sort_by(|&a, &b| {
+            let [a, b] = [a, b].map(|one| self.key(point, one));
+            a.partial_cmp(&b).expect("distances are numbers")
+        });
+        sorted
+    }
+}
+
+/// A number with the order of these numbers, which are not NaN; −0 equals 0.
+fn in_order(number: f64) -> u64 {
+    let bits = (number + 0.0).to_bits();
+    let sign = 1 << 63;
+    if bits & sign == 0 {
+        bits | sign
+    } else {
+        !bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_order() {
+        let sorted = [
+            f64::NEG_INFINITY,
+            -2.0,
+            -1e-300,
+            0.0,
+            5e-324,
+            1.0,
+            f64::INFINITY,
+        ];
+        assert!(sorted
+            .windows(2)
+            .all(|pair| in_order(pair[0]) < in_order(pair[1])));
+        assert_eq!(in_order(-0.0), in_order(0.0));
     }
 }

@@ -1,5 +1,7 @@
 //! Sets of points that can be united (union–find).
 
+use rayon::prelude::*;
+
 use crate::error::Result;
 use crate::memory;
 
@@ -12,6 +14,8 @@ pub struct DisjointSets {
     parents: Vec<u32>,
     /// By root: number of points.
     sizes: Vec<u32>,
+    /// By point: the root of its set at the last call of [`DisjointSets::flatten`].
+    roots: Vec<u32>,
 }
 
 impl DisjointSets {
@@ -20,6 +24,7 @@ impl DisjointSets {
         Ok(Self {
             parents: memory::collected(COMPONENTS, 0..n as u32)?,
             sizes: memory::filled(COMPONENTS, n, 1)?,
+            roots: memory::collected(COMPONENTS, 0..n as u32)?,
         })
     }
 
@@ -31,6 +36,24 @@ impl DisjointSets {
             point = parent;
         }
         point
+    }
+
+    /// By point, the root of its set when the last call of [`DisjointSets::flatten`] ended, or at
+    /// the start.
+    pub fn roots(&self) -> &[u32] {
+        &self.roots
+    }
+
+    /// Makes each root the parent of all points of its set, on the threads of the calling pool.
+    pub fn flatten(&mut self) {
+        let Self { parents, roots, .. } = self;
+        roots.par_iter_mut().enumerate().for_each(|(point, root)| {
+            *root = parents[point];
+            while parents[*root as usize] != *root {
+                *root = parents[*root as usize];
+            }
+        });
+        parents.copy_from_slice(roots);
     }
 
     /// Unites the sets of two different roots; returns the root of the result.
