@@ -251,6 +251,16 @@ pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 ///   high, the last passes of spanning trees and linkages are slow.
 pub const REQUEST_COORDINATES: usize = 1 << 26;
 
+/// Number of queries below which a request to a GPU takes about as long with fewer. A spanning tree
+/// divides its searches into requests of this size or more, since the edges found by one request
+/// make searches of the next ones unnecessary.
+///
+/// - Counts: queries.
+/// - Run: not measured in the tree (linkage.R).
+/// - If wrong: if it is too low, launches take longer than the searches. If it is too high, more
+///   points are searched.
+pub const REQUEST_QUERIES: usize = 1 << 12;
+
 /// Number of sweeps of a cluster by a GPU that take as long as copying it to the GPU. A search
 /// among clusters copies the remaining ones anew to leave out those that were merged away.
 ///

@@ -68,4 +68,9 @@ pub trait Neighbours: Send + Sync {
 
     /// Number of queries that keep the device busy for a fraction of a second.
     fn batch(&self) -> usize;
+
+    /// Number of queries below which a request takes about as long with fewer.
+    fn least_batch(&self) -> usize {
+        256
+    }
 }

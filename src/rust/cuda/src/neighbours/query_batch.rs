@@ -64,7 +64,6 @@ impl QueryBatch {
 
 /// Device memory for a batch of queries and their candidates.
 pub struct DeviceBatch {
-    groups: CudaSlice<u32>,
     query_groups: CudaSlice<u32>,
     slopes: CudaSlice<f32>,
     bases: CudaSlice<f32>,
@@ -91,19 +90,16 @@ impl DeviceBatch {
         8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
     }
 
-    /// Device memory for these queries. `groups` are the groups of the references. The caller has
-    /// to write the coordinates. `queries` and `groups` must live until the stream's next
-    /// synchronization, which ends their transfer.
+    /// Device memory for these queries. The caller has to write the coordinates. `queries` must live
+    /// until the stream's next synchronization, which ends their transfer.
     pub fn new(
         stream: &Arc<CudaStream>,
         frame: &RowFrame,
         queries: &QueryBatch,
-        groups: &[u32],
         capacity: usize,
     ) -> DriverResult<Self> {
         let count = queries.positions.len();
         let room = room(capacity);
-        let groups = stream.clone_htod(groups)?;
         let query_groups = stream.clone_htod(&queries.groups)?;
         let slopes = stream.clone_htod(&queries.slopes)?;
         let bases = stream.clone_htod(&queries.bases)?;
@@ -120,7 +116,6 @@ impl DeviceBatch {
             )
         };
         Ok(Self {
-            groups,
             query_groups,
             slopes,
             bases,
@@ -136,12 +131,13 @@ impl DeviceBatch {
         })
     }
 
-    /// The arguments of a sweep for these queries, without references. Consecutive values of a
-    /// query are `query_stride` apart, and consecutive queries are `query_step` apart.
+    /// The arguments of a sweep for these queries, without references but with their groups.
+    /// Consecutive values of a query are `query_stride` apart, and consecutive queries are `query_step` apart.
     pub fn sweep(
         &self,
         stream: &Arc<CudaStream>,
         frame: &RowFrame,
+        groups: &CudaSlice<u32>,
         (query_stride, query_step): (u64, u64),
     ) -> Sweep {
         let (shrink, margin) = frame.margins();
@@ -149,7 +145,7 @@ impl DeviceBatch {
             shrink,
             margin,
             references: 0,
-            groups: self.groups.device_ptr(stream).0,
+            groups: groups.device_ptr(stream).0,
             queries: self.coordinates.device_ptr(stream).0,
             query_groups: self.query_groups.device_ptr(stream).0,
             slopes: self.slopes.device_ptr(stream).0,

@@ -23,7 +23,7 @@ use super::references::are_replaceable;
 use super::rows::Rows;
 use super::searcher::Searcher;
 use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
-use super::sweeper::Sweeper;
+use super::sweeper::{Groups, Sweeper};
 use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
 use crate::device::Device;
 use crate::handover::Handover;
@@ -78,6 +78,8 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     /// Number of pairs of queries and clusters that were merged away, in sweeps since all clusters
     /// were copied.
     swept_in_vain: usize,
+    /// Number of requests that the devices have answered.
+    requests: usize,
     /// The host answers requests with fewer pairs of coordinates than this number.
     smallest: usize,
     /// Number of sweeps of a cluster that take as long as copying it.
@@ -175,6 +177,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             positions: Positions::default(),
             changed: Vec::new(),
             swept_in_vain: 0,
+            requests: 0,
             smallest: handover.request_coordinates,
             sweeps_per_copy: handover.sweeps_per_copy,
             monitor,
@@ -316,11 +319,16 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     ) -> Result<Progress> {
         let capacity = capacity(&self.frames[0], request);
         let batches = self.batches(request.queries.len(), capacity)?;
-        let groups: Vec<u32> = self.positions.indices[..self.positions.references]
+        self.requests += 1;
+        let references = &self.positions.indices[..self.positions.references];
+        let groups = references
             .par_iter()
-            .map(|&index| group(request.exclusion, index))
-            .collect();
-        let (groups, positions, monitor) = (&groups[..], &self.positions, self.monitor);
+            .map(|&at| group(request.exclusion, at));
+        let groups = &Groups {
+            values: groups.collect(),
+            request: self.requests,
+        };
+        let (positions, monitor) = (&self.positions, self.monitor);
         let losses_before = self.losses.len();
         let mut settler = Settler {
             host: &mut self.host,
@@ -425,5 +433,9 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
 
     fn batch(&self) -> usize {
         self.most_queries(1).max(1) * self.sweepers.len()
+    }
+
+    fn least_batch(&self) -> usize {
+        policy::REQUEST_QUERIES
     }
 }

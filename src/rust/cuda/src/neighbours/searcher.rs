@@ -13,7 +13,7 @@ use super::references::References;
 use super::rows::Rows;
 use super::scatter::scatter;
 use super::sweep::Sweep;
-use super::sweeper::{Sweeper, Swept};
+use super::sweeper::{Groups, Sweeper, Swept};
 use super::work_queue::Worker;
 use crate::device::{Device, DriverResult};
 use gmhclust_core::error::{Error, Result};
@@ -32,6 +32,7 @@ pub struct Searcher {
     kernels: SearchKernels,
     frame: RowFrame,
     references: References,
+    groups: DeviceGroups,
     /// The rows of queries; `None` if all queries are references on the device.
     rows: Option<Arc<Rows>>,
     /// Largest number of bytes of the device's memory to use; `None` for no limit.
@@ -67,6 +68,7 @@ impl Searcher {
             kernels,
             frame: frame.clone(),
             references: all,
+            groups: DeviceGroups::default(),
             rows: (!has_queries).then(|| rows.clone()),
             most_memory,
             whole,
@@ -86,7 +88,7 @@ impl Sweeper for Searcher {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &[u32],
+        groups: &Groups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept> {
@@ -117,6 +119,7 @@ impl Sweeper for Searcher {
             kernels: self.kernels.clone(),
             frame: self.frame.clone(),
             references,
+            groups: DeviceGroups::default(),
             rows: self.rows.clone(),
             ..*self
         }))
@@ -153,6 +156,32 @@ impl Sweeper for Searcher {
     }
 }
 
+/// The groups of the references on the device, those of the last request that was swept for.
+#[derive(Default)]
+struct DeviceGroups {
+    request: usize,
+    values: Option<CudaSlice<u32>>,
+}
+
+impl DeviceGroups {
+    /// The groups of a request, copied if they are not there yet.
+    fn of(&mut self, groups: &Groups, stream: &Arc<CudaStream>) -> DriverResult<&CudaSlice<u32>> {
+        let values = self.values.take();
+        let values = values.filter(|_| self.request == groups.request);
+        let values = match values {
+            Some(values) => values,
+            None => {
+                let copied = stream.clone_htod(&groups.values)?;
+                // The copy in host memory must live until it has been transferred.
+                stream.synchronize()?;
+                copied
+            }
+        };
+        self.request = groups.request;
+        Ok(self.values.insert(values))
+    }
+}
+
 /// The reason why a sweep has ended early.
 enum Stopped {
     Interrupted,
@@ -172,15 +201,16 @@ impl Searcher {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &[u32],
+        groups: &Groups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> std::result::Result<Swept, Stopped> {
         let frame = &self.frame;
         let queries = QueryBatch::new(frame, positions, request, batch);
-        let mut buffers = DeviceBatch::new(&self.stream, frame, &queries, groups, capacity)?;
+        let mut buffers = DeviceBatch::new(&self.stream, frame, &queries, capacity)?;
         let strides = self.copy_queries(&queries.positions, &mut buffers.coordinates)?;
-        let mut sweep = buffers.sweep(&self.stream, frame, strides);
+        let groups = self.groups.of(groups, &self.stream)?;
+        let mut sweep = buffers.sweep(&self.stream, &self.frame, groups, strides);
         // SAFETY: the buffers have the sizes given by `sweep`, and live until the stream is
         // synchronized below or in `drop`.
         unsafe {

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use super::layout::{room, MOST_ROOM};
 use super::positions::Positions;
-use super::sweeper::{Sweeper, Swept};
+use super::sweeper::{Groups, Sweeper, Swept};
 use super::work_queue::DeviceLoss;
 use crate::policy;
 
@@ -32,9 +32,12 @@ pub const BATCH_BYTES: usize = 1 << 31;
 /// keeps. Only the time depends on it.
 const SECOND_SWEEP_FACTOR: usize = 8;
 
-/// Number of queries that a thread settles at a time, with one set of buffers. If it is smaller,
-/// threads allocate buffers more often.
+/// Largest number of queries that a thread settles at a time, with one set of buffers. If it is
+/// smaller, threads allocate buffers more often.
 const QUERIES_PER_TASK: usize = 1 << 7;
+
+/// Number of tasks for each thread, if a batch has few queries. Some queries take longer.
+const TASKS_PER_THREAD: usize = 4;
 
 /// Number of queries of a batch that may stay open before the next frame takes over: a constant,
 /// plus one in `ratio`.
@@ -60,8 +63,7 @@ pub struct Settler<'s, 'a, S> {
     pub frame: &'s RowFrame,
     pub positions: &'s Positions,
     pub request: &'s NeighbourRequest<'s>,
-    /// The groups of the references, by position.
-    pub groups: &'s [u32],
+    pub groups: &'s Groups,
     /// Number of candidates that the first sweep keeps of each query.
     pub capacity: usize,
     /// Whether there is a more precise frame.
@@ -164,11 +166,13 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     /// Decides about the queries of a batch. A query stays open if its candidates do not suffice.
     fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: &Swept) -> Decisions {
         let (host, frame, positions) = (&*self.host, self.frame, self.positions);
+        let tasks = TASKS_PER_THREAD * rayon::current_num_threads();
+        let each = batch.len().div_ceil(tasks).clamp(1, QUERIES_PER_TASK);
         let decide = |start: usize| {
             let mut some = SomeDecisions::default();
             let mut best = TopK::default();
             let mut found = Vec::new();
-            for i in start..(start + QUERIES_PER_TASK).min(batch.len()) {
+            for i in start..(start + each).min(batch.len()) {
                 let at = batch.start + i;
                 let floor = swept.candidates(i, frame, positions, request, at, &mut found);
                 let decided = floor.and_then(|floor| {
@@ -183,9 +187,9 @@ impl<S: Sweeper> Settler<'_, '_, S> {
             }
             some
         };
-        let starts = (0..batch.len().div_ceil(QUERIES_PER_TASK)).into_par_iter();
-        let parts = starts.map(|part| decide(part * QUERIES_PER_TASK));
-        Decisions(parts.collect())
+        let starts = (0..batch.len().div_ceil(each)).into_par_iter();
+        let parts = starts.map(|part| decide(part * each)).collect();
+        Decisions { parts, each }
     }
 }
 
@@ -220,8 +224,12 @@ impl OpenQueries {
     }
 }
 
-/// The decisions about a batch's queries, in groups of [`QUERIES_PER_TASK`].
-struct Decisions(Vec<SomeDecisions>);
+/// The decisions about a batch's queries.
+struct Decisions {
+    parts: Vec<SomeDecisions>,
+    /// Number of queries in each part; the last part may have fewer.
+    each: usize,
+}
 
 #[derive(Default)]
 struct SomeDecisions {
@@ -234,18 +242,17 @@ struct SomeDecisions {
 impl Decisions {
     /// The nearest references of the `i`-th query.
     fn of(&self, i: usize) -> &[(f64, u32)] {
-        let some = &self.0[i / QUERIES_PER_TASK];
-        some.nearest.of(i % QUERIES_PER_TASK)
+        self.parts[i / self.each].nearest.of(i % self.each)
     }
 
     /// The limit of the `i`-th query, if it stays open.
     fn limit(&self, i: usize) -> Option<f64> {
-        self.0[i / QUERIES_PER_TASK].limits[i % QUERIES_PER_TASK]
+        self.parts[i / self.each].limits[i % self.each]
     }
 
     /// The open queries, and their limits.
     fn open(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let limits = self.0.iter().flat_map(|some| &some.limits);
+        let limits = self.parts.iter().flat_map(|some| &some.limits);
         let limits = limits.enumerate();
         limits.filter_map(|(i, limit)| Some((i, (*limit)?)))
     }

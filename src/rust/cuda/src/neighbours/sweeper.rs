@@ -16,7 +16,7 @@ use super::work_queue::Worker;
 /// A sweeper of all references: a device, or a test double.
 pub trait Sweeper: Worker + Sync {
     /// Sweeps all references for a batch of a request's queries and keeps `capacity` candidates of
-    /// each query. `groups` are the groups of the references, by position.
+    /// each query.
     ///
     /// # Errors
     /// As [`gmhclust_core::neighbours::Neighbours::nearest`]; if a device fails, the error names
@@ -26,7 +26,7 @@ pub trait Sweeper: Worker + Sync {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &[u32],
+        groups: &Groups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept>;
@@ -58,6 +58,14 @@ pub trait Sweeper: Worker + Sync {
     /// # Errors
     /// As [`Sweeper::share`], and `Error::Memory` if the device has too little memory.
     fn restart(&mut self, rows: &Arc<Rows>) -> Result<()>;
+}
+
+/// The groups of the references of a request.
+pub struct Groups {
+    /// By position.
+    pub values: Vec<u32>,
+    /// The number of the request, which no other request has.
+    pub request: usize,
 }
 
 /// The candidates of a batch of queries.

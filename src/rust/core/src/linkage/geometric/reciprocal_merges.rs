@@ -24,8 +24,10 @@ use crate::monitor::Monitor;
 use crate::neighbours::{Exclusion, MeanLinkage, NeighbourRequest, Neighbours};
 use crate::tasks::on_slots;
 
-/// Number of clusters per task of a thread. Only the time depends on it.
+/// Number of clusters per task of a thread, where a cluster takes a few reads, and where it takes
+/// some distances. Only the time depends on them.
 const CLUSTERS_PER_TASK: usize = 64;
+const EXAMINED_PER_TASK: usize = 4;
 
 /// Number of clusters whose near clusters are examined together. Only memory and time depend on it.
 const CLUSTERS_AT_A_TIME: usize = 1 << 14;
@@ -230,7 +232,7 @@ impl<'a> ReciprocalMerges<'a> {
         for changed in changed.chunks(CLUSTERS_AT_A_TIME) {
             let settled: Vec<Settled> = changed
                 .par_iter()
-                .with_min_len(CLUSTERS_PER_TASK)
+                .with_min_len(EXAMINED_PER_TASK)
                 .map(|&changed| self.settled(changed))
                 .collect();
             on_slots(

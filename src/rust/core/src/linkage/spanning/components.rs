@@ -26,9 +26,6 @@ const POINTS_PER_TASK: usize = 1 << 10;
 /// finds make searches of the next parts unnecessary. Only the time depends on it.
 const PARTS: usize = 8;
 
-/// Smallest number of points of a part.
-const FEWEST_IN_PART: usize = 256;
-
 /// The order of the edges at a point: by weight, by distance, and by the other end.
 type Key = (f64, f64, u32);
 
@@ -275,8 +272,8 @@ impl<'a> ConnectedComponents<'a> {
     fn search_for(&mut self, points: &[u32], wanted: usize) -> Result<()> {
         // No search of the first ones is unnecessary.
         let parts = if self.is_first { 1 } else { PARTS };
-        let at_a_time = points.len().div_ceil(parts).max(FEWEST_IN_PART);
-        let at_a_time = at_a_time.min(self.neighbours.batch());
+        let (least, most) = (self.neighbours.least_batch(), self.neighbours.batch());
+        let at_a_time = points.len().div_ceil(parts).max(least).min(most);
         let at_a_time = at_a_time.min(MOST_LISTED / wanted).max(1);
         let mut rest = points;
         while !rest.is_empty() {

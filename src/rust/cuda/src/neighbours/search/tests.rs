@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use super::super::layout::{first_beyond, row_len, NO_GROUP, SCALARS};
-use super::super::sweeper::Swept;
+use super::super::sweeper::{Groups, Swept};
 use super::super::work_queue::Worker;
 use super::*;
 use gmhclust_core::knn;
@@ -100,7 +100,7 @@ impl Sweeper for Fake {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &[u32],
+        groups: &Groups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept> {
@@ -132,7 +132,7 @@ impl Sweeper for Fake {
                 Some(u64::from(bound.to_bits()) << 32 | reference as u64)
             };
             let mut keys: Vec<u64> = (0..positions.references)
-                .filter(|&reference| groups[reference] != own)
+                .filter(|&reference| groups.values[reference] != own)
                 .filter_map(key)
                 .filter(|&key| key < beyond)
                 .collect();
@@ -488,7 +488,11 @@ fn share_of_margin(
     let frame = &frames[0];
     assert_eq!(frame.precision(), ViewPrecision::Half);
     let capacity = capacity(frame, &request);
-    let swept = sweepers[0].sweep(positions, &request, capacity, &vec![0; n], 0..n, &monitor);
+    let groups = Groups {
+        values: vec![0; n],
+        request: 1,
+    };
+    let swept = sweepers[0].sweep(positions, &request, capacity, &groups, 0..n, &monitor);
     let swept = swept.unwrap();
     let (_, margin) = frame.margins();
     let view = |index: u32| frame.view(points.row(index as usize), 1.0);
