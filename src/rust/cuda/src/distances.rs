@@ -11,14 +11,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PinnedHostSlice, PushKernelArg,
-};
+use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
 use rayon::prelude::*;
 
 use crate::arguments::arguments;
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
+use crate::pinned::Pinned;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::memory;
@@ -158,7 +157,7 @@ fn piece_len(pairs: &Pairs) -> usize {
 struct PieceBuffer {
     stream: Arc<CudaStream>,
     there: CudaSlice<f64>,
-    here: PinnedHostSlice<f64>,
+    here: Pinned<f64>,
 }
 
 /// A piece that the device is computing or sending.
@@ -279,10 +278,9 @@ impl<'a> Work<'a> {
         let make = || -> DriverResult<Vec<PieceBuffer>> {
             let buffer = |_| -> DriverResult<PieceBuffer> {
                 let stream = device.context.new_stream()?;
-                // SAFETY: a kernel writes the device's buffer before it is copied, and the host
-                // reads only copied values.
-                let (there, here) =
-                    unsafe { (stream.alloc(len)?, device.context.alloc_pinned(len)?) };
+                // SAFETY: a kernel writes the device's buffer before it is copied.
+                let there = unsafe { stream.alloc(len)? };
+                let here = Pinned::zeros(&device.context, len)?;
                 Ok(PieceBuffer {
                     stream,
                     there,
@@ -326,7 +324,7 @@ impl<'a> Work<'a> {
             self.points
                 .start(stream, pairs, there.device_ptr(stream).0)?;
         }
-        stream.memcpy_dtoh(&there.slice(..pairs.count()), here)
+        stream.memcpy_dtoh(&there.slice(..pairs.count()), &mut here[..])
     }
 
     /// Waits for a piece and copies it to the start of `out`. Returns the rest of `out`.
@@ -337,11 +335,9 @@ impl<'a> Work<'a> {
         monitor: &Monitor,
     ) -> Result<&'b mut [f64]> {
         let buffer = &self.buffers[started.buffer];
-        let here = buffer
-            .stream
-            .synchronize()
-            .and_then(|()| buffer.here.as_slice())
-            .map_err(|error| self.device.error("fetching distances", &error))?;
+        let fetched = buffer.stream.synchronize();
+        fetched.map_err(|error| self.device.error("fetching distances", &error))?;
+        let here = &buffer.here[..];
         let (part, rest) = out.split_at_mut(started.count);
         self.cpu.install(|| {
             part.par_chunks_mut(COPY_LEN)

@@ -25,6 +25,7 @@ mod kmeans;
 mod limits;
 mod mapped;
 mod neighbours;
+mod pinned;
 pub mod policy;
 mod sender;
 mod sharing;

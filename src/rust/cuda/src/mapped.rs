@@ -2,48 +2,22 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{result, sys, CudaContext};
+use cudarc::driver::{sys, CudaContext};
 
 use crate::device::DriverResult;
+use crate::pinned::Pinned;
 
-/// Page-locked words of host memory, at the same address on the device, initially 0.
-pub struct MappedWords {
-    words: *mut u32,
-    context: Arc<CudaContext>,
-}
-
-// SAFETY: the memory belongs to no thread, and shared access only reads the address.
-unsafe impl Send for MappedWords {}
-// SAFETY: as above.
-unsafe impl Sync for MappedWords {}
+/// Words of pinned memory, at the same address on the device, initially 0. No reference is made to
+/// them, since the device may change them at any time.
+pub struct MappedWords(Pinned<u32>);
 
 impl MappedWords {
     pub fn new(context: &Arc<CudaContext>, len: usize) -> DriverResult<Self> {
-        context.bind_to_thread()?;
-        let bytes = len * size_of::<u32>();
-        // SAFETY: the memory is free until `drop`, aligned to pages, and filled before it is read.
-        let words = unsafe {
-            let words = result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<u32>();
-            words.write_bytes(0, len);
-            words
-        };
-        Ok(Self {
-            words,
-            context: context.clone(),
-        })
+        Pinned::with_flags(context, len, sys::CU_MEMHOSTALLOC_DEVICEMAP).map(Self)
     }
 
     /// The address, valid on the host and on the device.
     pub fn as_ptr(&self) -> *mut u32 {
-        self.words
-    }
-}
-
-impl Drop for MappedWords {
-    fn drop(&mut self) {
-        // If the device was lost, the memory cannot be freed.
-        let _ = self.context.bind_to_thread();
-        // SAFETY: allocated by `malloc_host`; nothing uses it any more.
-        let _ = unsafe { result::free_host(self.words.cast()) };
+        self.0.address()
     }
 }

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, PinnedHostSlice};
+use cudarc::driver::{CudaSlice, CudaStream};
 use rayon::prelude::*;
 
 use crate::device::{Device, DriverResult};
+use crate::pinned::Pinned;
 use crate::stored::OnDevice;
 use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
@@ -29,7 +30,7 @@ const TIMES: usize = 64;
 /// Copies values to the device while the host prepares the next values.
 pub struct Sender<T> {
     device: Arc<Device>,
-    buffers: Vec<(Arc<CudaStream>, PinnedHostSlice<T>)>,
+    buffers: Vec<(Arc<CudaStream>, Pinned<T>)>,
     next: usize,
     /// Number of values in a buffer.
     len: usize,
@@ -52,9 +53,7 @@ impl<T: OnDevice> Sender<T> {
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self> {
         let buffer = |_| {
             let stream = device.context.new_stream()?;
-            // SAFETY: the buffer is written before it is copied.
-            let here = unsafe { device.context.alloc_pinned::<T>(len)? };
-            Ok((stream, here))
+            Ok((stream, Pinned::zeros(&device.context, len)?))
         };
         let buffers = (0..BUFFERS).map(buffer).collect::<DriverResult<_>>();
         Ok(Self {
@@ -114,7 +113,7 @@ impl<T: OnDevice> Sender<T> {
             let send = || -> DriverResult<()> {
                 // The buffer's previous values must have arrived.
                 stream.synchronize()?;
-                let here = &mut here.as_mut_slice()?[..some.len()];
+                let here = &mut here[..some.len()];
                 cpu.install(|| {
                     let parts = here.par_chunks_mut(copied).enumerate();
                     parts.for_each(|(n, part)| make(first - places.start + n * copied, part));

@@ -27,7 +27,7 @@ use crate::tasks::on_slots;
 /// Number of clusters per task of a thread, where a cluster takes a few reads, and where it takes
 /// some distances. Only the time depends on them.
 const CLUSTERS_PER_TASK: usize = 64;
-const EXAMINED_PER_TASK: usize = 4;
+const EXAMINED_PER_TASK: usize = 16;
 
 /// Number of clusters whose near clusters are examined together. Only memory and time depend on it.
 const CLUSTERS_AT_A_TIME: usize = 1 << 14;

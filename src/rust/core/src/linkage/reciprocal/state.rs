@@ -12,7 +12,7 @@ use crate::linkage::dissimilarities::{
 use crate::linkage::lance_williams::{Linkage, Recurrence};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
-use crate::tasks::{of_parts, pieces};
+use crate::tasks::{of_parts, on_slots, pieces};
 
 /// Smallest share of the clusters that must have merged since the last pass for another pass;
 /// otherwise the chain merges the rest. Only the time depends on it.
@@ -259,14 +259,29 @@ impl MatrixReciprocalMerges {
             });
             refreshed.collect::<Vec<_>>()
         });
-        for (&slot, candidates) in slots.iter().zip(refreshed.iter().flatten()) {
-            let waits = self.nodes.slots(candidates.node) > MOST_SLOTS;
-            self.nearest[slot as usize] = match candidates.known().first() {
-                Some(nearest) if !waits => self.slot_of(nearest.node),
-                _ => NONE,
-            };
-            self.candidates[slot as usize] = *candidates;
+        let refreshed: Vec<(u32, &KnownNeighbours)> = slots
+            .iter()
+            .copied()
+            .zip(refreshed.iter().flatten())
+            .collect();
+        let tasks = refreshed.par_iter().with_min_len(STALE_PER_TASK);
+        let nearest = tasks.map(|(_, candidates)| match candidates.known().first() {
+            Some(nearest) if this.nodes.slots(candidates.node) <= MOST_SLOTS => {
+                this.slot_of(nearest.node)
+            }
+            _ => NONE,
+        });
+        let nearest: Vec<u32> = nearest.collect();
+        for (&slot, nearest) in slots.iter().zip(nearest) {
+            self.nearest[slot as usize] = nearest;
         }
+        on_slots(
+            &mut self.candidates,
+            1,
+            &refreshed,
+            |&(slot, _)| slot,
+            |&(_, candidates), place| place[0] = *candidates,
+        );
         Ok(())
     }
 
