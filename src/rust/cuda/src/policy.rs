@@ -259,7 +259,7 @@ pub const REQUEST_COORDINATES: usize = 1 << 26;
 /// - Run: not measured in the tree (linkage.R).
 /// - If wrong: if it is too low, launches take longer than the searches. If it is too high, more
 ///   points are searched.
-pub const REQUEST_QUERIES: usize = 1 << 12;
+pub const REQUEST_QUERIES: usize = 1 << 16;
 
 /// Number of sweeps of a cluster by a GPU that take as long as copying it to the GPU. A search
 /// among clusters copies the remaining ones anew to leave out those that were merged away.

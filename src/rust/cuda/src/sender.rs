@@ -1,9 +1,11 @@
 //! Copies values from the host to a CUDA device, in the format of the device.
 
+use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::result::memcpy_htod_async;
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut};
 use rayon::prelude::*;
 
 use crate::device::{Device, DriverResult};
@@ -13,53 +15,63 @@ use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
-/// Number of pinned buffers. While one buffer is copied, the host fills another.
-const BUFFERS: usize = 2;
+/// Number of values in a buffer, 256 kB of doubles. With more, allocating the buffers takes longer,
+/// 0.4 ms per MB. With fewer, copies are too small for the bus.
+const BUFFER_LEN: usize = 1 << 15;
 
-/// Number of values that a thread copies at a time. It is small enough to share the work evenly.
-const COPY_LEN: usize = 1 << 13;
+/// Number of buffers for each thread: while one is copied to the device, the thread fills another.
+const BUFFERS_PER_THREAD: usize = 2;
 
-/// Smallest and largest number of values that the host prepares for a device at a time: 2 to 8 MB.
-/// If they are larger, allocating the buffers takes longer, 0.4 ms per MB. If they are smaller,
-/// threads wait for each other more often.
-const SENT: [usize; 2] = [1 << 18, 1 << 20];
-
-/// Number of parts in which the host prepares all values, within the bounds of [`SENT`].
-const TIMES: usize = 64;
-
-/// Copies values to the device while the host prepares the next values.
+/// Copies values to the device while the host prepares the next values. Each thread prepares values
+/// in a buffer and starts their copy, without waiting for the other threads.
 pub struct Sender<T> {
     device: Arc<Device>,
-    buffers: Vec<(Arc<CudaStream>, Pinned<T>)>,
-    next: usize,
+    memory: Pinned<T>,
+    /// A stream for each buffer.
+    streams: Vec<Arc<CudaStream>>,
     /// Number of values in a buffer.
     len: usize,
 }
 
-impl<T: OnDevice> Sender<T> {
-    /// A sender for about this many values, `unit` or more at a time.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn of_many(device: &Arc<Device>, values: usize, unit: usize) -> Result<Self> {
-        let len = (values / TIMES).clamp(SENT[0], SENT[1]).min(values);
-        Self::new(device, len.max(unit))
-    }
+/// Pinned memory whose values are copied on the stream.
+struct Buffer<'s, T> {
+    here: &'s mut [T],
+    stream: &'s CudaStream,
+}
 
-    /// A sender that copies at most `len` values at a time.
+impl<T: OnDevice> Sender<T> {
+    /// A sender for this many values, which the threads of `cpu` prepare, at least `unit` at a
+    /// time.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
-    pub fn new(device: &Arc<Device>, len: usize) -> Result<Self> {
-        let buffer = |_| {
-            let stream = device.context.new_stream()?;
-            Ok((stream, Pinned::zeros(&device.context, len)?))
+    pub fn new(device: &Arc<Device>, values: usize, unit: usize, cpu: &Cpu) -> Result<Self> {
+        Self::with_buffers(device, BUFFER_LEN.max(unit), values, cpu)
+    }
+
+    /// As [`Self::new`], for at most `len` values at a time.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_buffers(
+        device: &Arc<Device>,
+        len: usize,
+        values: usize,
+        cpu: &Cpu,
+    ) -> Result<Self> {
+        let buffers = (BUFFERS_PER_THREAD * cpu.threads()).min(values.div_ceil(len));
+        let make = || -> DriverResult<_> {
+            let streams = (0..buffers.max(1)).map(|_| device.context.new_stream());
+            let streams = streams.collect::<DriverResult<Vec<_>>>()?;
+            let memory = Pinned::zeros(&device.context, len * streams.len())?;
+            Ok((streams, memory))
         };
-        let buffers = (0..BUFFERS).map(buffer).collect::<DriverResult<_>>();
+        let made = make().map_err(|error| device.error("making room on the host", &error));
+        let (streams, memory) = made?;
         Ok(Self {
             device: device.clone(),
-            buffers: buffers.map_err(|error| device.error("making room on the host", &error))?,
-            next: 0,
+            memory,
+            streams,
             len,
         })
     }
@@ -87,13 +99,13 @@ impl<T: OnDevice> Sender<T> {
 
     /// Copies values to the elements `places` of `to`. The CPU's threads call `make`, which writes
     /// the values of a part. Its argument is the index of the part's first value among all values,
-    /// a multiple of `unit`.
+    /// a multiple of `unit`. No other work on `to` may be in progress on the device.
     ///
     /// # Errors
     /// As [`Self::send`].
     ///
     /// # Panics
-    /// If a buffer has no room for `unit` values.
+    /// If a buffer has no room for `unit` values, or `to` has no such elements.
     pub fn send_made(
         &mut self,
         to: &mut CudaSlice<T>,
@@ -103,46 +115,45 @@ impl<T: OnDevice> Sender<T> {
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<()> {
+        assert!(places.end <= to.len(), "the device has these elements");
+        let device = &self.device;
         let at_a_time = self.len / unit * unit;
-        let copied = (COPY_LEN / unit).max(1) * unit;
-        for first in places.clone().step_by(at_a_time) {
-            monitor.check()?;
-            let some = first..places.end.min(first + at_a_time);
-            let (stream, here) = &mut self.buffers[self.next];
-            self.next = (self.next + 1) % BUFFERS;
-            let send = || -> DriverResult<()> {
-                // The buffer's previous values must have arrived.
-                stream.synchronize()?;
-                let here = &mut here[..some.len()];
-                cpu.install(|| {
-                    let parts = here.par_chunks_mut(copied).enumerate();
-                    parts.for_each(|(n, part)| make(first - places.start + n * copied, part));
-                });
-                stream.memcpy_htod(here, &mut to.slice_mut(some))
-            };
-            send().map_err(|error| self.device.error("sending values", &error))?;
-        }
-        Ok(())
+        let parts: Vec<usize> = (0..places.len()).step_by(at_a_time).collect();
+        let address = to.device_ptr_mut(&self.streams[0]).0;
+        let address = address + (places.start * size_of::<T>()) as u64;
+        let memory = self.memory.chunks_mut(self.len);
+        let buffers = memory.zip(&self.streams);
+        let buffers = buffers.map(|(here, stream)| Buffer { here, stream });
+        let buffers = Mutex::new(buffers.collect::<VecDeque<_>>());
+        let buffers = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let send = |first: usize, buffer: &mut Buffer<T>| -> DriverResult<()> {
+            // The buffer's previous values must have arrived.
+            buffer.stream.synchronize()?;
+            let here = &mut buffer.here[..at_a_time.min(places.len() - first)];
+            make(first, here);
+            let there = address + (first * size_of::<T>()) as u64;
+            // SAFETY: these are elements of `to`. This function waits for the copy before it ends
+            // the borrows of `to` and of the buffer.
+            unsafe { memcpy_htod_async(there, here, buffer.stream.cu_stream()) }
+        };
+        let sent = cpu.install(|| {
+            parts.par_iter().with_max_len(1).try_for_each(|&first| {
+                monitor.check()?;
+                let mut buffer = buffers().pop_front().expect("one for each thread");
+                let sent = send(first, &mut buffer);
+                buffers().push_back(buffer);
+                sent.map_err(|error| device.error("sending values", &error))
+            })
+        });
+        let arrived = self.wait();
+        sent?;
+        arrived.map_err(|error| self.device.error("sending values", &error))
     }
 
     /// Waits until all values have arrived.
-    ///
-    /// # Errors
-    /// `Error::Device` when the device fails.
-    pub fn finish(&self) -> Result<()> {
-        let mut streams = self.buffers.iter().map(|(stream, _)| stream);
-        streams
-            .try_for_each(|stream| stream.synchronize())
-            .map_err(|error| self.device.error("sending values", &error))
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    /// Waits for the copies from the buffers.
-    fn drop(&mut self) {
-        for (stream, _) in &self.buffers {
-            // A device that failed has nothing in progress.
-            let _ = stream.synchronize();
-        }
+    fn wait(&self) -> DriverResult<()> {
+        // Waits for all, also after an error.
+        let waited = self.streams.iter().map(|stream| stream.synchronize());
+        waited.fold(Ok(()), DriverResult::and)
     }
 }

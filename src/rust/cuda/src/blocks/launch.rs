@@ -243,7 +243,7 @@ impl<'a> Launch<'a> {
             device: device.clone(),
             stream,
             problems,
-            sender: Sender::of_many(device, observations * p, 1)?,
+            sender: Sender::new(device, observations * p, p, cpu)?,
             memory,
             of_chunks,
         };
@@ -309,8 +309,7 @@ impl<'a> Launch<'a> {
             }
             stream.synchronize()
         };
-        send_rest().map_err(|error| self.error(&error))?;
-        self.sender.finish()
+        send_rest().map_err(|error| self.error(&error))
     }
 
     /// Starts the kernel for chunk `number` of the problems, which has been sent.

@@ -17,9 +17,6 @@ use crate::distances::{self, check_memory, pieces};
 use crate::sender::Sender;
 use crate::stored::OnDevice;
 
-/// Largest number of dissimilarities that are copied to the device at a time.
-const SENT: usize = 1 << 20;
-
 /// Number of distances that the host computes at a time, if the device cannot compute them. It is
 /// small in tests, so that small data take several pieces.
 const COMPUTED: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
@@ -81,15 +78,14 @@ fn filled<T: OnDevice>(
     let mut matrix = CudaDissimilarities::<T>::new(device, n, linkage.squares())?;
     match source {
         DissimilaritySource::Given(values) => {
-            let mut sender = Sender::new(device, matrix.buffer_len().min(SENT))?;
+            let mut sender = Sender::new(device, values.len(), 1, cpu)?;
             sender.send(matrix.values_mut(), 0, values, cpu, monitor)?;
-            sender.finish()?;
         }
         DissimilaritySource::Points(points) if distances::fits(points) => {
             matrix.compute(points, cpu, monitor)?;
         }
         DissimilaritySource::Points(points) => {
-            let mut sender = Sender::new(device, matrix.buffer_len().min(SENT))?;
+            let mut sender = Sender::new(device, COMPUTED, 1, cpu)?;
             let mut computed = Vec::new();
             let all = Pairs::within(n);
             for columns in pieces(&all, COMPUTED) {
@@ -99,7 +95,6 @@ fn filled<T: OnDevice>(
                 others.distances(points, &part, &mut computed, monitor)?;
                 sender.send(matrix.values_mut(), first, &computed, cpu, monitor)?;
             }
-            sender.finish()?;
         }
     }
     Ok(matrix)

@@ -91,11 +91,6 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         &mut self.values
     }
 
-    /// Number of dissimilarities that are computed, moved or copied at a time.
-    pub fn buffer_len(&self) -> usize {
-        self.buffer.len()
-    }
-
     /// Waits for all work on the stream.
     fn wait(&self) -> Result<()> {
         self.stream

@@ -211,11 +211,10 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: StoredPrecision, numbers:
             let recurrence = Recurrence { linkage, precision };
             let squared = linkage.squares();
             let mut there = CudaDissimilarities::<T>::new(&device, n, squared).unwrap();
-            let mut sender = Sender::new(&device, 1000).unwrap();
+            let mut sender = Sender::with_buffers(&device, 1000, given.len(), &cpu).unwrap();
             sender
                 .send(there.values_mut(), 0, &given, &cpu, &monitor)
                 .unwrap();
-            sender.finish().unwrap();
             let mut here = CpuDissimilarities::<T>::given(&given, n, squared);
             let chain = |matrix: &mut dyn Dissimilarities| {
                 let nothing = Contraction {

@@ -47,14 +47,13 @@ impl<'a> DeviceObservations<'a> {
         };
         let (stream, mut values) =
             allocated().map_err(|error| device.error("copying observations", &error))?;
-        let mut sender = Sender::of_many(device, count, columns)?;
+        let mut sender = Sender::new(device, count, columns, cpu)?;
         x.read(|view, visit| {
             let copy = |at: usize, here: &mut [f64]| {
                 copy_from_row(here, at / columns, view);
                 visit(here);
             };
-            sender.send_made(&mut values, 0..count, columns, copy, cpu, monitor)?;
-            sender.finish()
+            sender.send_made(&mut values, 0..count, columns, copy, cpu, monitor)
         })?;
         Ok(Self {
             device,
