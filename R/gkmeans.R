@@ -58,12 +58,15 @@
 #'
 #' @section Time and memory:
 #' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
-#' addition to `x`, memory is about 8 bytes for each value and 80 bytes for each observation. With a
-#' GPU, memory is 12 bytes for each value and 32 bytes for each observation on the device, and 8
-#' bytes for each value on the CPU; comparing in half precision takes about 2 bytes more for each
-#' value and 140 MB, or is left out. An interrupt (Ctrl-C) stops the work within a second.
+#' addition to `x`, memory is about 8 bytes for each value and 80 bytes for each observation. A GPU
+#' reads a matrix without a copy of it on the CPU. The CPU copies it, 8 bytes for each value, if one
+#' cluster has more than an eighth of the observations, if the GPU fails, or if `x` is read in
+#' blocks. On the GPU, memory is 12 bytes for each value and 32 bytes for each observation;
+#' comparing in half precision takes about 2 bytes more for each value and 140 MB, or is left out. An
+#' interrupt (Ctrl-C) stops the work within a second.
 #'
-#' An additional thread computes `totss`, bit for bit as [stats::kmeans()], while the others work.
+#' An additional thread computes `totss`, bit for bit as [stats::kmeans()], once the values have been
+#' read.
 #'
 #' @section Data larger than memory:
 #' Files, functions (see [observations()]) and a `DelayedMatrix` are read once, in blocks of 32 MB,

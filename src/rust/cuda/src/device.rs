@@ -1,5 +1,6 @@
 //! CUDA devices: lists them, opens them, and loads kernels on them.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -193,6 +194,8 @@ pub struct Device {
     /// The modules, loaded at their first use: a driver may take seconds to compile a module for
     /// the first time.
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    /// What a call leaves for the next one, since making it takes long: see [`Device::keep`].
+    kept: Mutex<Option<Box<dyn Any + Send>>>,
     limits: Limits,
     index: usize,
 }
@@ -268,8 +271,24 @@ impl Device {
             limits: Limits::of_environment()?,
             context: Self::open_context(index)?,
             modules: Mutex::new(HashMap::new()),
+            kept: Mutex::new(None),
             index,
         })
+    }
+
+    /// Keeps a value for [`Device::take_kept`], in place of the one that was kept before.
+    pub fn keep<T: Any + Send>(&self, value: T) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(value));
+    }
+
+    /// The value that is kept, if it has this type.
+    pub fn take_kept<T: Any>(&self) -> Option<T> {
+        let kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
+        kept.downcast().ok().map(|value| *value)
     }
 
     fn open_context(index: usize) -> Result<Arc<CudaContext>> {

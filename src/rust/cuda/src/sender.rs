@@ -22,10 +22,18 @@ const BUFFER_LEN: usize = 1 << 15;
 /// Number of buffers for each thread: while one is copied to the device, the thread fills another.
 const BUFFERS_PER_THREAD: usize = 2;
 
+/// Why a sender has buffers.
+const KEPT: &str = "only `drop` takes them";
+
 /// Copies values to the device while the host prepares the next values. Each thread prepares values
 /// in a buffer and starts their copy, without waiting for the other threads.
-pub struct Sender<T> {
+pub struct Sender<T: OnDevice> {
     device: Arc<Device>,
+    /// `None` once `drop` has taken them.
+    buffers: Option<Buffers<T>>,
+}
+
+struct Buffers<T> {
     memory: Pinned<T>,
     /// A stream for each buffer.
     streams: Vec<Arc<CudaStream>>,
@@ -41,7 +49,7 @@ struct Buffer<'s, T> {
 
 impl<T: OnDevice> Sender<T> {
     /// A sender for this many values, which the threads of `cpu` prepare, at least `unit` at a
-    /// time.
+    /// time. It uses the buffers of the device's last sender, if they suffice.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -59,20 +67,17 @@ impl<T: OnDevice> Sender<T> {
         values: usize,
         cpu: &Cpu,
     ) -> Result<Self> {
-        let buffers = (BUFFERS_PER_THREAD * cpu.threads()).min(values.div_ceil(len));
-        let make = || -> DriverResult<_> {
-            let streams = (0..buffers.max(1)).map(|_| device.context.new_stream());
-            let streams = streams.collect::<DriverResult<Vec<_>>>()?;
-            let memory = Pinned::zeros(&device.context, len * streams.len())?;
-            Ok((streams, memory))
+        let count = (BUFFERS_PER_THREAD * cpu.threads()).min(values.div_ceil(len));
+        let suffice = |kept: &Buffers<T>| kept.len == len && kept.streams.len() >= count;
+        let buffers = match device.take_kept().filter(suffice) {
+            Some(buffers) => Ok(buffers),
+            None => Buffers::new(device, len, count.max(1)),
         };
-        let made = make().map_err(|error| device.error("making room on the host", &error));
-        let (streams, memory) = made?;
         Ok(Self {
             device: device.clone(),
-            memory,
-            streams,
-            len,
+            buffers: Some(
+                buffers.map_err(|error| device.error("making room on the host", &error))?,
+            ),
         })
     }
 
@@ -117,12 +122,16 @@ impl<T: OnDevice> Sender<T> {
     ) -> Result<()> {
         assert!(places.end <= to.len(), "the device has these elements");
         let device = &self.device;
-        let at_a_time = self.len / unit * unit;
+        let Buffers {
+            memory,
+            streams,
+            len,
+        } = self.buffers.as_mut().expect(KEPT);
+        let at_a_time = *len / unit * unit;
         let parts: Vec<usize> = (0..places.len()).step_by(at_a_time).collect();
-        let address = to.device_ptr_mut(&self.streams[0]).0;
+        let address = to.device_ptr_mut(&streams[0]).0;
         let address = address + (places.start * size_of::<T>()) as u64;
-        let memory = self.memory.chunks_mut(self.len);
-        let buffers = memory.zip(&self.streams);
+        let buffers = memory.chunks_mut(*len).zip(&*streams);
         let buffers = buffers.map(|(here, stream)| Buffer { here, stream });
         let buffers = Mutex::new(buffers.collect::<VecDeque<_>>());
         let buffers = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,14 +154,35 @@ impl<T: OnDevice> Sender<T> {
                 sent.map_err(|error| device.error("sending values", &error))
             })
         });
-        let arrived = self.wait();
+        let arrived = self.buffers.as_ref().expect(KEPT).wait();
         sent?;
-        arrived.map_err(|error| self.device.error("sending values", &error))
+        arrived.map_err(|error| device.error("sending values", &error))
+    }
+}
+
+impl<T: OnDevice> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if let Some(buffers) = self.buffers.take() {
+            // Only after a panic there may be copies in progress.
+            if buffers.wait().is_ok() {
+                self.device.keep(buffers);
+            }
+        }
+    }
+}
+
+impl<T: OnDevice> Buffers<T> {
+    fn new(device: &Device, len: usize, count: usize) -> DriverResult<Self> {
+        let streams = (0..count).map(|_| device.context.new_stream());
+        Ok(Self {
+            streams: streams.collect::<DriverResult<_>>()?,
+            memory: Pinned::zeros(&device.context, len * count)?,
+            len,
+        })
     }
 
-    /// Waits until all values have arrived.
+    /// Waits for all copies, also after an error.
     fn wait(&self) -> DriverResult<()> {
-        // Waits for all, also after an error.
         let waited = self.streams.iter().map(|stream| stream.synchronize());
         waited.fold(Ok(()), DriverResult::and)
     }
