@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::magnitude::RunningMaximum;
 use crate::observations::{check_size, not_finite, Input, Observations};
 
-/// Observations that are read once: by [`LazyRows::rows`], which copies those of a matrix, or by
+/// Observations, read by [`LazyRows::rows`], which copies those of a matrix, or by
 /// [`LazyRows::read`], for a GPU, which reads any layout. Whoever reads them first checks them.
 #[derive(Debug)]
 pub struct LazyRows<'a> {

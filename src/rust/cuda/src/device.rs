@@ -278,7 +278,12 @@ impl Device {
 
     /// Keeps a value for [`Device::take_kept`], in place of the one that was kept before.
     pub fn keep<T: Any + Send>(&self, value: T) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(value));
+        let kept = self.kept.lock();
+        let before = kept
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(Box::new(value));
+        // Freeing memory may take long, so the lock is released before.
+        drop(before);
     }
 
     /// The value that is kept, if it has this type.

@@ -111,6 +111,8 @@ pub fn kmeans(
     // The first device draws while the others receive the observations.
     let prepared = on_each(devices.iter().enumerate(), |(number, device)| {
         let observations = DeviceObservations::new(device, x, cpu, monitor)?;
+        // Before any draw: squares that overflow have no order.
+        let frame = Frame::of(x, &start, cpu)?;
         let drawn = match start {
             Start::Draws(uniforms) if number == 0 => {
                 let draws = Draws {
@@ -122,10 +124,11 @@ pub fn kmeans(
             }
             _ => None,
         };
-        Ok((observations, drawn))
+        Ok((observations, (frame, drawn)))
     })?;
-    let (observations, mut drawn): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
-    let first = match (start, drawn[0].take()) {
+    let (observations, mut others): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
+    let (frame, drawn) = others.swap_remove(0);
+    let first = match (start, drawn) {
         (_, Some(drawn)) => drawn,
         (Start::Centers(given), None) => FirstCenters {
             centers: matrix::stacked(&[given], x.ncols())?,
@@ -133,7 +136,6 @@ pub fn kmeans(
         },
         (Start::Draws(_), None) => unreachable!("the first device has drawn"),
     };
-    let frame = Frame::of(x, &start, cpu)?;
     let comparison = Comparison {
         frame: &frame,
         in_halves: on.in_halves,

@@ -1,38 +1,43 @@
 //! Copies values from the host to a CUDA device, in the format of the device.
 
-use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::result::memcpy_htod_async;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut};
-use rayon::prelude::*;
 
 use crate::device::{Device, DriverResult};
 use crate::pinned::Pinned;
 use crate::stored::OnDevice;
 use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
+use gmhclust_core::tasks::run_from_queue;
 use gmhclust_core::Cpu;
 
 /// Number of values in a buffer, 256 kB of doubles. With more, allocating the buffers takes longer,
 /// 0.4 ms per MB. With fewer, copies are too small for the bus.
 const BUFFER_LEN: usize = 1 << 15;
 
-/// Number of buffers for each thread: while one is copied to the device, the thread fills another.
+/// Number of buffers of a thread: while one is copied to the device, the thread fills the other.
 const BUFFERS_PER_THREAD: usize = 2;
+
+/// Largest number of values in all buffers, 32 MB of doubles, unless one thread needs more.
+const MOST_VALUES: usize = 1 << 22;
 
 /// Why a sender has buffers.
 const KEPT: &str = "only `drop` takes them";
 
 /// Copies values to the device while the host prepares the next values. Each thread prepares values
-/// in a buffer and starts their copy, without waiting for the other threads.
+/// in buffers of its own and starts their copies, without waiting for the other threads.
 pub struct Sender<T: OnDevice> {
     device: Arc<Device>,
+    /// Number of values that belong together.
+    unit: usize,
     /// `None` once `drop` has taken them.
     buffers: Option<Buffers<T>>,
 }
 
+/// Buffers, [`BUFFERS_PER_THREAD`] for each thread.
 struct Buffers<T> {
     memory: Pinned<T>,
     /// A stream for each buffer.
@@ -41,43 +46,51 @@ struct Buffers<T> {
     len: usize,
 }
 
-/// Pinned memory whose values are copied on the stream.
-struct Buffer<'s, T> {
-    here: &'s mut [T],
-    stream: &'s CudaStream,
+/// The buffers of a thread.
+struct OfThread<'b, T> {
+    memory: &'b mut [T],
+    streams: &'b [Arc<CudaStream>],
+    /// The buffer to fill next.
+    next: usize,
 }
 
 impl<T: OnDevice> Sender<T> {
-    /// A sender for this many values, which the threads of `cpu` prepare, at least `unit` at a
-    /// time. It uses the buffers of the device's last sender, if they suffice.
+    /// A sender of values, in units of `unit` values, which the threads of `cpu` prepare. `values`
+    /// is their number, approximately. It uses the buffers of the device's last sender, if they
+    /// suffice.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
     pub fn new(device: &Arc<Device>, values: usize, unit: usize, cpu: &Cpu) -> Result<Self> {
-        Self::with_buffers(device, BUFFER_LEN.max(unit), values, cpu)
+        Self::with_buffers(device, values, unit, BUFFER_LEN, cpu)
     }
 
-    /// As [`Self::new`], for at most `len` values at a time.
+    /// As [`Self::new`], with about `len` values in a buffer.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn with_buffers(
         device: &Arc<Device>,
-        len: usize,
         values: usize,
+        unit: usize,
+        len: usize,
         cpu: &Cpu,
     ) -> Result<Self> {
-        let count = (BUFFERS_PER_THREAD * cpu.threads()).min(values.div_ceil(len));
+        let len = (len / unit).max(1) * unit;
+        let of_thread = BUFFERS_PER_THREAD * len;
+        let most = cpu.threads().min(MOST_VALUES / of_thread);
+        let threads = values.div_ceil(of_thread).min(most).max(1);
+        let count = BUFFERS_PER_THREAD * threads;
         let suffice = |kept: &Buffers<T>| kept.len == len && kept.streams.len() >= count;
         let buffers = match device.take_kept().filter(suffice) {
             Some(buffers) => Ok(buffers),
-            None => Buffers::new(device, len, count.max(1)),
+            None => Buffers::new(device, len, count),
         };
+        let buffers = buffers.map_err(|error| device.error("making room on the host", &error))?;
         Ok(Self {
             device: device.clone(),
-            buffers: Some(
-                buffers.map_err(|error| device.error("making room on the host", &error))?,
-            ),
+            unit,
+            buffers: Some(buffers),
         })
     }
 
@@ -99,23 +112,22 @@ impl<T: OnDevice> Sender<T> {
             }
         };
         let places = first..first + values.len();
-        self.send_made(to, places, 1, copy, cpu, monitor)
+        self.send_made(to, places, copy, cpu, monitor)
     }
 
     /// Copies values to the elements `places` of `to`. The CPU's threads call `make`, which writes
     /// the values of a part. Its argument is the index of the part's first value among all values,
-    /// a multiple of `unit`. No other work on `to` may be in progress on the device.
+    /// a multiple of the unit. The device may use other elements of `to` meanwhile, but not these.
     ///
     /// # Errors
     /// As [`Self::send`].
     ///
     /// # Panics
-    /// If a buffer has no room for `unit` values, or `to` has no such elements.
+    /// If `to` has no such elements.
     pub fn send_made(
         &mut self,
         to: &mut CudaSlice<T>,
         places: Range<usize>,
-        unit: usize,
         make: impl Fn(usize, &mut [T]) + Sync,
         cpu: &Cpu,
         monitor: &Monitor,
@@ -127,36 +139,42 @@ impl<T: OnDevice> Sender<T> {
             streams,
             len,
         } = self.buffers.as_mut().expect(KEPT);
-        let at_a_time = *len / unit * unit;
-        let parts: Vec<usize> = (0..places.len()).step_by(at_a_time).collect();
+        let len = *len;
         let address = to.device_ptr_mut(&streams[0]).0;
         let address = address + (places.start * size_of::<T>()) as u64;
-        let buffers = memory.chunks_mut(*len).zip(&*streams);
-        let buffers = buffers.map(|(here, stream)| Buffer { here, stream });
-        let buffers = Mutex::new(buffers.collect::<VecDeque<_>>());
-        let buffers = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        let send = |first: usize, buffer: &mut Buffer<T>| -> DriverResult<()> {
+        let memory = memory.chunks_exact_mut(BUFFERS_PER_THREAD * len);
+        let of_threads = memory.zip(streams.chunks_exact(BUFFERS_PER_THREAD));
+        let of_threads = of_threads.map(|(memory, streams)| OfThread {
+            memory,
+            streams,
+            next: 0,
+        });
+        let mut of_threads: Vec<OfThread<T>> = of_threads.collect();
+        let send = |of_thread: &mut OfThread<T>, first: usize| -> DriverResult<()> {
+            let buffer = of_thread.next;
+            of_thread.next = (buffer + 1) % BUFFERS_PER_THREAD;
+            let stream = &of_thread.streams[buffer];
             // The buffer's previous values must have arrived.
-            buffer.stream.synchronize()?;
-            let here = &mut buffer.here[..at_a_time.min(places.len() - first)];
+            stream.synchronize()?;
+            let here = &mut of_thread.memory[buffer * len..][..len.min(places.len() - first)];
             make(first, here);
             let there = address + (first * size_of::<T>()) as u64;
             // SAFETY: these are elements of `to`. This function waits for the copy before it ends
             // the borrows of `to` and of the buffer.
-            unsafe { memcpy_htod_async(there, here, buffer.stream.cu_stream()) }
+            unsafe { memcpy_htod_async(there, here, stream.cu_stream()) }
         };
+        debug_assert_eq!(len % self.unit, 0, "whole units");
+        let parts: Vec<usize> = (0..places.len()).step_by(len).collect();
         let sent = cpu.install(|| {
-            parts.par_iter().with_max_len(1).try_for_each(|&first| {
+            run_from_queue(parts, &mut of_threads, |of_thread, first| {
                 monitor.check()?;
-                let mut buffer = buffers().pop_front().expect("one for each thread");
-                let sent = send(first, &mut buffer);
-                buffers().push_back(buffer);
+                let sent = send(of_thread, first);
                 sent.map_err(|error| device.error("sending values", &error))
             })
         });
         let arrived = self.buffers.as_ref().expect(KEPT).wait();
         sent?;
-        arrived.map_err(|error| device.error("sending values", &error))
+        arrived.map_err(|error| self.device.error("sending values", &error))
     }
 }
 

@@ -187,8 +187,8 @@ pub struct Launch<'a> {
     stream: Arc<CudaStream>,
     /// All have the same options and number of dimensions.
     problems: Vec<&'a Problem<'a>>,
-    /// Kept until the kernels end: freeing its host memory waits for them. Dropped before the
-    /// memory that it copies to, because its end waits for the copies.
+    /// Kept until the kernels end: if its host memory is freed, that waits for them. Dropped before
+    /// the memory that it copies to, because its end waits for the copies.
     sender: Sender<f64>,
     memory: Memory,
     /// A stream for the kernel of each chunk.
@@ -295,7 +295,7 @@ impl<'a> Launch<'a> {
         };
         let values = places.start * p..places.end * p;
         let x = &mut self.memory.x;
-        self.sender.send_made(x, values, p, copy, cpu, monitor)?;
+        self.sender.send_made(x, values, copy, cpu, monitor)?;
         let slots = match distance {
             Distance::Centroid => cpu.install(|| sorted_slots(problems)),
             Distance::FullMahalanobis => Vec::new(),

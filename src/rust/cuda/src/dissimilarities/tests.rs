@@ -211,7 +211,7 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: StoredPrecision, numbers:
             let recurrence = Recurrence { linkage, precision };
             let squared = linkage.squares();
             let mut there = CudaDissimilarities::<T>::new(&device, n, squared).unwrap();
-            let mut sender = Sender::with_buffers(&device, 1000, given.len(), &cpu).unwrap();
+            let mut sender = Sender::with_buffers(&device, given.len(), 1, 1000, &cpu).unwrap();
             sender
                 .send(there.values_mut(), 0, &given, &cpu, &monitor)
                 .unwrap();

@@ -53,7 +53,7 @@ impl<'a> DeviceObservations<'a> {
                 copy_from_row(here, at / columns, view);
                 visit(here);
             };
-            sender.send_made(&mut values, 0..count, columns, copy, cpu, monitor)
+            sender.send_made(&mut values, 0..count, copy, cpu, monitor)
         })?;
         Ok(Self {
             device,

@@ -7,7 +7,7 @@ use gmhclust_core::kmeans::checks::compare_with_plain_iterations;
 use gmhclust_core::kmeans::{cluster, KMeansDevice, Start};
 use gmhclust_core::observations::Input;
 use gmhclust_core::testing::{draw, Data, Random, DATA};
-use gmhclust_core::{Cpu, Monitor};
+use gmhclust_core::{Cpu, Error, Monitor};
 use ndarray::s;
 
 use super::{cuda, cuda_on, several_gpus};
@@ -61,6 +61,24 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
             "{n} x {p}, {k} centers"
         );
     }
+}
+
+/// The GPU must not draw by squares that overflow.
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn values_whose_squares_overflow_are_refused_before_any_draw() {
+    let (cuda, cpu) = (cuda(2), Cpu::new(2).unwrap());
+    let mut random = Random(18);
+    let values = draw(&mut random, Data::Plain, 2_000, 4).view().to_owned();
+    let huge = values * 1e200;
+    let uniforms: Vec<f64> = (0..100).map(|_| random.uniform()).collect();
+    let run = |device: &dyn KMeansDevice| {
+        let x = Input::Matrix(huge.view()).into();
+        cluster(&x, Start::Draws(&uniforms), 6, device, &Monitor::default())
+    };
+    let refused = run(&cpu);
+    assert!(matches!(refused, Err(Error::Input(_))));
+    assert_eq!(run(&cuda), refused);
 }
 
 /// There are enough centers for the GPU to compare in half precision first.

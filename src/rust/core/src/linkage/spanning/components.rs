@@ -11,6 +11,7 @@ use crate::linkage::edge::Edge;
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::neighbours::{Exclusion, NeighbourLists, NeighbourRequest, Neighbours, MOST_LISTED};
+use crate::order_key::order_key;
 
 /// The start of memory errors: what needs the memory.
 const COMPONENTS: &str = "the components of a spanning tree need";
@@ -21,6 +22,9 @@ const WANTED: usize = 8;
 
 /// Number of points per task of a thread. Only the time depends on it.
 const POINTS_PER_TASK: usize = 1 << 10;
+
+/// Number of known lists that are taken together. Only memory depends on it.
+const TAKEN_AT_A_TIME: usize = 1 << 16;
 
 /// Number of parts in which the points are searched after the first search. The edges that one part
 /// finds make searches of the next parts unnecessary. Only the time depends on it.
@@ -106,12 +110,15 @@ impl<'a> ConnectedComponents<'a> {
         })
     }
 
-    /// Takes known lists of the nearest other points of each point, before the first round. No list
-    /// may be empty.
+    /// Takes known lists of the nearest other points of each point, before the first round. All
+    /// lists have the same length, at least 1.
     pub fn know(&mut self, nearest: &NeighbourLists) {
         let points: Vec<u32> = (0..self.known.len() as u32).collect();
-        let limits = vec![f64::INFINITY; points.len()];
-        self.take(&points, &limits, nearest.of(0).len(), nearest);
+        let wanted = nearest.of(0).len();
+        for some in points.chunks(TAKEN_AT_A_TIME) {
+            let limits = vec![f64::INFINITY; some.len()];
+            self.take(some, &limits, wanted, |at| nearest.of(some[at] as usize));
+        }
         self.is_first = false;
     }
 
@@ -165,7 +172,7 @@ impl<'a> ConnectedComponents<'a> {
         let of_ends = |point: u32| {
             let (edge, ends) = self.least_edge(point)?;
             Some((
-                in_order(edge.weight),
+                order_key(edge.weight + 0.0),
                 ends.map(|end| &weights[end as usize]),
             ))
         };
@@ -252,7 +259,7 @@ impl<'a> ConnectedComponents<'a> {
                 .filter(|&point| self.component(point) != largest && self.is_open(point))
                 .map(|point| {
                     let known = &self.known[point as usize];
-                    (known.wanted, in_order(known.lower_bound.0), point)
+                    (known.wanted, order_key(known.lower_bound.0 + 0.0), point)
                 })
                 .collect();
             if open.is_empty() {
@@ -293,7 +300,7 @@ impl<'a> ConnectedComponents<'a> {
                 limits: Some(&limits),
                 exclusion: Exclusion::Group(self.sets.roots()),
             })?;
-            self.take(&queries, &limits, wanted, &nearest);
+            self.take(&queries, &limits, wanted, |at| nearest.of(at));
             if self.is_first {
                 self.monitor.advance(queries.len() as u64);
             }
@@ -301,18 +308,22 @@ impl<'a> ConnectedComponents<'a> {
         Ok(())
     }
 
-    /// Takes the points found by a search for the `wanted` nearest points of other components
-    /// within `limits`.
-    fn take(&mut self, points: &[u32], limits: &[f64], wanted: usize, nearest: &NeighbourLists) {
+    /// Takes what a search for the `wanted` nearest points of other components within `limits` has
+    /// found; `found` has the list of a point, given its index among `points`.
+    fn take<'n>(
+        &mut self,
+        points: &[u32],
+        limits: &[f64],
+        wanted: usize,
+        found: impl Fn(usize) -> &'n [(f64, u32)] + Sync,
+    ) {
         let this = &*self;
-        let found: Vec<NearestOutside> = (points.par_iter().zip(limits).enumerate())
+        let nearest: Vec<NearestOutside> = (points.par_iter().zip(limits).enumerate())
             .with_min_len(POINTS_PER_TASK)
-            .map(|(at, (&point, &limit))| {
-                this.nearest_outside(point, wanted, limit, nearest.of(at))
-            })
+            .map(|(at, (&point, &limit))| this.nearest_outside(point, wanted, limit, found(at)))
             .collect();
-        for (&point, found) in points.iter().zip(found) {
-            self.known[point as usize] = found;
+        for (&point, nearest) in points.iter().zip(nearest) {
+            self.known[point as usize] = nearest;
             self.update_least(point);
         }
     }
@@ -373,38 +384,5 @@ impl<'a> ConnectedComponents<'a> {
             a.partial_cmp(&b).expect("distances are numbers")
         });
         sorted
-    }
-}
-
-/// A number with the order of these numbers, which are not NaN; −0 equals 0.
-fn in_order(number: f64) -> u64 {
-    let bits = (number + 0.0).to_bits();
-    let sign = 1 << 63;
-    if bits & sign == 0 {
-        bits | sign
-    } else {
-        !bits
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_keep_their_order() {
-        let sorted = [
-            f64::NEG_INFINITY,
-            -2.0,
-            -1e-300,
-            0.0,
-            5e-324,
-            1.0,
-            f64::INFINITY,
-        ];
-        assert!(sorted
-            .windows(2)
-            .all(|pair| in_order(pair[0]) < in_order(pair[1])));
-        assert_eq!(in_order(-0.0), in_order(0.0));
     }
 }
