@@ -90,8 +90,8 @@ impl DeviceBatch {
         8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
     }
 
-    /// Device memory for these queries. The caller has to write the coordinates. `queries` must live
-    /// until the stream's next synchronization, which ends their transfer.
+    /// Device memory for these queries. The caller has to write the coordinates. `queries` must
+    /// live until the stream's next synchronization, which ends their transfer.
     pub fn new(
         stream: &Arc<CudaStream>,
         frame: &RowFrame,
@@ -132,7 +132,8 @@ impl DeviceBatch {
     }
 
     /// The arguments of a sweep for these queries, without references but with their groups.
-    /// Consecutive values of a query are `query_stride` apart, and consecutive queries are `query_step` apart.
+    /// Consecutive values of a query are `query_stride` apart, and consecutive queries are
+    /// `query_step` apart.
     pub fn sweep(
         &self,
         stream: &Arc<CudaStream>,
