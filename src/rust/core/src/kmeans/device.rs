@@ -13,8 +13,9 @@ pub trait KMeansDevice: Device {
     /// checked. Reads the values before anything else.
     ///
     /// # Errors
-    /// As [`super::frame::Frame::of`]; `Error::Input` if `x` has fewer distinct rows than centers to draw; `Error::Interrupt` when
-    /// the monitor says stop, `Error::Memory` and `Error::Device` from the device.
+    /// As [`super::frame::Frame::of`]; `Error::Input` if a value is not finite, or if `x` has fewer
+    /// distinct rows than centers to draw; `Error::Interrupt` when the monitor says stop,
+    /// `Error::Memory` and `Error::Device` from the device.
     fn iterate(
         &self,
         x: &LazyRows,
