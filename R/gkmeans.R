@@ -61,9 +61,9 @@
 #' addition to `x`, memory is about 8 bytes for each value and 80 bytes for each observation. A GPU
 #' reads a matrix without a copy of it on the CPU. The CPU copies it, 8 bytes for each value, if one
 #' cluster has more than an eighth of the observations, if the GPU fails, or if `x` is read in
-#' blocks. On the GPU, memory is 12 bytes for each value and 32 bytes for each observation; comparing
-#' in half precision takes about 2 bytes more for each value and 140 MB, or is left out. An interrupt
-#' (Ctrl-C) stops the work within a second.
+#' blocks. On the GPU, memory is 12 bytes for each value and 32 bytes for each observation;
+#' comparing in half precision takes about 2 bytes more for each value and 140 MB, or is left out.
+#' An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' An additional thread computes `totss`, bit for bit as [stats::kmeans()], once the values were
 #' read.
