@@ -280,7 +280,7 @@ impl<'a> Work<'a> {
                 let stream = device.context.new_stream()?;
                 // SAFETY: a kernel writes the device's buffer before it is copied.
                 let there = unsafe { stream.alloc(len)? };
-                let here = Pinned::zeros(&device.context, len)?;
+                let here = Pinned::new(&device.context, len)?;
                 Ok(PieceBuffer {
                     stream,
                     there,

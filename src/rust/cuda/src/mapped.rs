@@ -13,7 +13,9 @@ pub struct MappedWords(Pinned<u32>);
 
 impl MappedWords {
     pub fn new(context: &Arc<CudaContext>, len: usize) -> DriverResult<Self> {
-        Pinned::with_flags(context, len, sys::CU_MEMHOSTALLOC_DEVICEMAP).map(Self)
+        let mut words = Pinned::with_flags(context, len, sys::CU_MEMHOSTALLOC_DEVICEMAP)?;
+        words.fill(0);
+        Ok(Self(words))
     }
 
     /// The address, valid on the host and on the device.

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use cudarc::driver::{result, CudaContext, ValidAsZeroBits};
+use cudarc::driver::{result, CudaContext};
 
 use crate::device::DriverResult;
 
@@ -20,28 +20,40 @@ unsafe impl<T: Send> Send for Pinned<T> {}
 // SAFETY: as above; a shared reference only reads.
 unsafe impl<T: Sync> Sync for Pinned<T> {}
 
-impl<T: ValidAsZeroBits> Pinned<T> {
-    /// Memory for this many numbers, all of them 0.
+/// Numbers.
+///
+/// # Safety
+/// All bits must be values of the type.
+pub unsafe trait AnyBits {}
+
+// SAFETY: all bits are values.
+unsafe impl AnyBits for f32 {}
+// SAFETY: as above.
+unsafe impl AnyBits for f64 {}
+// SAFETY: as above.
+unsafe impl AnyBits for u32 {}
+
+impl<T: AnyBits> Pinned<T> {
+    /// Memory for this many numbers, with arbitrary values.
     ///
     /// # Errors
     /// The driver's, such as too little memory.
-    pub fn zeros(context: &Arc<CudaContext>, len: usize) -> DriverResult<Self> {
+    pub fn new(context: &Arc<CudaContext>, len: usize) -> DriverResult<Self> {
         Self::with_flags(context, len, 0)
     }
 
-    /// As [`Pinned::zeros`], with flags of the driver's `cuMemHostAlloc`.
+    /// As [`Pinned::new`], with flags of the driver's `cuMemHostAlloc`.
     ///
     /// # Errors
-    /// As [`Pinned::zeros`].
+    /// As [`Pinned::new`].
     pub fn with_flags(context: &Arc<CudaContext>, len: usize, flags: u32) -> DriverResult<Self> {
         context.bind_to_thread()?;
         // The driver refuses an allocation of 0 bytes.
         let bytes = len.max(1) * size_of::<T>();
-        // SAFETY: the memory is written before it is read.
+        // SAFETY: the driver gives whole pages, which the system has filled; all of their bits are
+        // values of `T`.
         let first = unsafe { result::malloc_host(bytes, flags)? }.cast::<T>();
         assert!(!first.is_null() && first.is_aligned(), "pages");
-        // SAFETY: the memory has this size, and bits that are 0 are a value.
-        unsafe { first.write_bytes(0, len) };
         Ok(Self {
             context: context.clone(),
             first,
@@ -59,7 +71,7 @@ impl<T> Deref for Pinned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `with_flags` has written this many numbers, and `self` owns them.
+        // SAFETY: `with_flags` has room for this many numbers, and `self` owns them.
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 }

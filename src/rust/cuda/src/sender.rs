@@ -194,7 +194,7 @@ impl<T: OnDevice> Buffers<T> {
         let streams = (0..count).map(|_| device.context.new_stream());
         Ok(Self {
             streams: streams.collect::<DriverResult<_>>()?,
-            memory: Pinned::zeros(&device.context, len * count)?,
+            memory: Pinned::new(&device.context, len * count)?,
             len,
         })
     }

@@ -1,12 +1,13 @@
 //! The number types in which a device stores dissimilarities.
 
-use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::DeviceRepr;
 use gmhclust_core::linkage::condensed::Stored;
 
 use crate::kernels::{self, Kernels};
+use crate::pinned::AnyBits;
 
 /// A number type in which a device stores dissimilarities.
-pub trait OnDevice: Stored + DeviceRepr + ValidAsZeroBits + Unpin {
+pub trait OnDevice: Stored + AnyBits + DeviceRepr + Unpin {
     const KERNELS: &'static Kernels;
 }
 

@@ -294,16 +294,22 @@ impl<'a> ConnectedComponents<'a> {
                 }
             }
             let limits: Vec<f64> = queries.iter().map(|&point| self.limit(point).0).collect();
-            let nearest = self.neighbours.nearest(&NeighbourRequest {
+            let request = NeighbourRequest {
                 queries: &queries,
                 wanted,
                 limits: Some(&limits),
                 exclusion: Exclusion::Group(self.sets.roots()),
+            };
+            let (monitor, counts) = (self.monitor, self.is_first);
+            let mut nearest = NeighbourLists::default();
+            self.neighbours.nearest_in_blocks(&request, &mut |some| {
+                some.iter().for_each(|found| nearest.push(found));
+                if counts {
+                    monitor.advance(some.len() as u64);
+                }
+                Ok(())
             })?;
             self.take(&queries, &limits, wanted, |at| nearest.of(at));
-            if self.is_first {
-                self.monitor.advance(queries.len() as u64);
-            }
         }
         Ok(())
     }
