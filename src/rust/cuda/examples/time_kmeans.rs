@@ -6,8 +6,9 @@ mod common;
 
 use common::Result;
 use gmhclust_core::kmeans::{cluster, Start};
+use gmhclust_core::observations::Input;
 use gmhclust_core::testing::Random;
-use gmhclust_core::{Monitor, Observations};
+use gmhclust_core::Monitor;
 use ndarray::{s, ArrayView2, ShapeBuilder};
 
 fn main() -> Result<()> {
@@ -32,29 +33,20 @@ fn main() -> Result<()> {
         let device = common::open(name, threads, devices.as_deref())?;
         clock.end("opened");
         let by_column = ArrayView2::from_shape((n, p).f(), &values)?;
-        let read = || Observations::copied_on_threads(by_column);
-        let x = device.cpu().install(read)?;
-        clock.end("read");
         let mut run = |start: Start, iterations: usize, part| {
-            let found = cluster(
-                &(&x).into(),
-                start,
-                iterations,
-                &*device,
-                &Monitor::default(),
-            );
+            let x = Input::Matrix(by_column).into();
+            let found = cluster(&x, start, iterations, &*device, &Monitor::default());
             clock.end(part);
             found
         };
         let found = run(Start::Draws(&uniforms), iterations, "clustered")?;
         run(Start::Draws(&uniforms), 1, "drawn, and one iteration")?;
-        let all = x.view();
-        let first = all.slice(s![..k, ..]);
+        let first = by_column.slice(s![..k, ..]);
         run(Start::Centers(first), 1, "one iteration")?;
         run(Start::Centers(first), iterations, "iterations")?;
         Ok(found.within.iter().sum())
     })?;
-    let [drawn_and_one, one, many] = [3, 4, 5].map(|part| medians[part]);
+    let [drawn_and_one, one, many] = [2, 3, 4].map(|part| medians[part]);
     let another = (many - one) / (iterations as f64 - 1.0);
     println!(
         "  so drawing: {:.4} s, another iteration: {another:.4} s, the rest: {:.4} s",

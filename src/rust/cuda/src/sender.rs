@@ -31,8 +31,6 @@ const KEPT: &str = "only `drop` takes them";
 /// in buffers of its own and starts their copies, without waiting for the other threads.
 pub struct Sender<T: OnDevice> {
     device: Arc<Device>,
-    /// Number of values that belong together.
-    unit: usize,
     /// `None` once `drop` has taken them.
     buffers: Option<Buffers<T>>,
 }
@@ -42,7 +40,7 @@ struct Buffers<T> {
     memory: Pinned<T>,
     /// A stream for each buffer.
     streams: Vec<Arc<CudaStream>>,
-    /// Number of values in a buffer.
+    /// Number of values in a buffer, whole units.
     len: usize,
 }
 
@@ -89,7 +87,6 @@ impl<T: OnDevice> Sender<T> {
         let buffers = buffers.map_err(|error| device.error("making room on the host", &error))?;
         Ok(Self {
             device: device.clone(),
-            unit,
             buffers: Some(buffers),
         })
     }
@@ -163,7 +160,6 @@ impl<T: OnDevice> Sender<T> {
             // the borrows of `to` and of the buffer.
             unsafe { memcpy_htod_async(there, here, stream.cu_stream()) }
         };
-        debug_assert_eq!(len % self.unit, 0, "whole units");
         let parts: Vec<usize> = (0..places.len()).step_by(len).collect();
         let sent = cpu.install(|| {
             run_from_queue(parts, &mut of_threads, |of_thread, first| {

@@ -78,6 +78,13 @@ impl NeighbourLists {
         self.ends.push(self.found.len());
     }
 
+    /// Appends the lists of the next queries.
+    pub fn append(&mut self, others: &Self) {
+        let before = self.found.len();
+        self.found.extend_from_slice(&others.found);
+        self.ends.extend(others.ends.iter().map(|end| before + end));
+    }
+
     /// Distances and indices of the `i`-th query's list.
     pub fn of(&self, i: usize) -> &[(f64, u32)] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] };
@@ -103,6 +110,11 @@ mod tests {
             all.iter().for_each(|found| expected.push(found));
             assert_eq!(NeighbourLists::of_all(all.len(), |i| &all[i]), expected);
             assert_eq!(expected.len(), all.len());
+            let mut appended = NeighbourLists::default();
+            for some in all.chunks(7) {
+                appended.append(&NeighbourLists::of_all(some.len(), |i| &some[i]));
+            }
+            assert_eq!(appended, expected);
         }
     }
 }

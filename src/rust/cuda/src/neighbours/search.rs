@@ -376,7 +376,7 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
     fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
         let mut all = NeighbourLists::default();
         self.nearest_in_blocks(request, &mut |nearest| {
-            nearest.iter().for_each(|found| all.push(found));
+            all.append(nearest);
             Ok(())
         })?;
         Ok(all)

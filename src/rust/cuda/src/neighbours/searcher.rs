@@ -156,29 +156,25 @@ impl Sweeper for Searcher {
     }
 }
 
-/// The groups of the references on the device, those of the last request that was swept for.
+/// The groups of the references on the device, with the number of their request: those of the last
+/// request that was swept for.
 #[derive(Default)]
-struct DeviceGroups {
-    request: usize,
-    values: Option<CudaSlice<u32>>,
-}
+struct DeviceGroups(Option<(usize, CudaSlice<u32>)>);
 
 impl DeviceGroups {
     /// The groups of a request, copied if they are not there yet.
     fn of(&mut self, groups: &Groups, stream: &Arc<CudaStream>) -> DriverResult<&CudaSlice<u32>> {
-        let values = self.values.take();
-        let values = values.filter(|_| self.request == groups.request);
-        let values = match values {
-            Some(values) => values,
+        let there = self.0.take();
+        let there = match there.filter(|(request, _)| *request == groups.request) {
+            Some(there) => there,
             None => {
                 let copied = stream.clone_htod(&groups.values)?;
                 // The copy in host memory must live until it has been transferred.
                 stream.synchronize()?;
-                copied
+                (groups.request, copied)
             }
         };
-        self.request = groups.request;
-        Ok(self.values.insert(values))
+        Ok(&self.0.insert(there).1)
     }
 }
 

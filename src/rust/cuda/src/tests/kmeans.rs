@@ -66,7 +66,7 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
 /// The GPU must not draw by squares that overflow.
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
-fn values_whose_squares_overflow_are_refused_before_any_draw() {
+fn overflowing_squares_are_refused_before_any_draw_on_small_data() {
     let (cuda, cpu) = (cuda(2), Cpu::new(2).unwrap());
     let mut random = Random(18);
     let values = draw(&mut random, Data::Plain, 2_000, 4).view().to_owned();

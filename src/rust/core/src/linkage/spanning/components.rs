@@ -303,7 +303,7 @@ impl<'a> ConnectedComponents<'a> {
             let (monitor, counts) = (self.monitor, self.is_first);
             let mut nearest = NeighbourLists::default();
             self.neighbours.nearest_in_blocks(&request, &mut |some| {
-                some.iter().for_each(|found| nearest.push(found));
+                nearest.append(some);
                 if counts {
                     monitor.advance(some.len() as u64);
                 }
