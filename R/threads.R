@@ -77,4 +77,22 @@ check_limits_cores <- function() {
 
 # The number of cores that this process may use. A container's quota or a job may allow fewer cores
 # than the machine has.
-available_cores <- function() as.integer(parallelly::availableCores())
+available_cores <- function() {
+  settings <- core_settings()
+  if (!identical(settings, last_cores$settings)) {
+    last_cores$cores <- as.integer(parallelly::availableCores())
+    last_cores$settings <- settings
+  }
+  last_cores$cores
+}
+
+# The last answer of parallelly::availableCores(), which takes some milliseconds, and the settings
+# that it was for.
+last_cores <- new.env(parent = emptyenv())
+
+# All settings that parallelly::availableCores() reads.
+core_settings <- function() {
+  options <- options()
+  used <- startsWith(names(options), "parallelly.") | names(options) %in% c("mc.cores", "Ncpus")
+  list(Sys.getenv(), options[used], usable_cores())
+}

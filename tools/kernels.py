@@ -290,6 +290,27 @@ def read_bundle() -> Bundle:
     return bundle
 
 
+def made() -> dict:
+    """By name, the modules that are made from the present sources: PTX, and binaries by
+    architecture."""
+    table, binaries = modules(), {}
+    try:
+        bundle = read_bundle()
+        for file, members in groups(table).items():
+            for which, binary in zip(members, split_binaries(unpack(file))):
+                if hashlib.sha256(binary).hexdigest() == bundle.binaries.get(which):
+                    binaries[which] = binary
+    except ValueError:
+        return {}
+    found = {}
+    for module in table:
+        of_module = {a: binaries.get((module.name, a)) for a in module.binaries}
+        is_present = bundle.made_from.get(module.name) == module.made_from()
+        if is_present and all(of_module.values()):
+            found[module.name] = (bundle.ptx[module.name], of_module)
+    return found
+
+
 def problems() -> list:
     """The reasons why bundle and binaries are not made from the present sources, one line each."""
     try:

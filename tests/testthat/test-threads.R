@@ -31,6 +31,15 @@ test_that("mc.cores has precedence over OMP_NUM_THREADS", {
   expect_identical(threads_under(OMP_NUM_THREADS = "many"), available_cores())
 })
 
+test_that("the number of cores follows the settings that it depends on", {
+  all <- available_cores()
+  before <- options(parallelly.availableCores.custom = function() 1L)
+  on.exit(options(before))
+  expect_identical(available_cores(), 1L)
+  options(before)
+  expect_identical(available_cores(), all)
+})
+
 test_that("the default is at most the cores that a job got", {
   # In a new session, because parallelly keeps what it has found.
   said <- in_new_session(c(

@@ -4,14 +4,12 @@ use std::ffi::CString;
 
 use extendr_api::prelude::*;
 use gmhclust_core::distances::Pairs;
-use gmhclust_core::metric::Points;
 use gmhclust_core::{Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
 use crate::job::Job;
 use crate::memory::plan;
-use crate::rvalue::{self, Values};
-use crate::{arguments, device, vector};
+use crate::{arguments, device, rvalue, vector};
 
 /// Starts to compute distances.
 /// @param x double matrix, observations in rows.
@@ -22,28 +20,29 @@ use crate::{arguments, device, vector};
 /// @noRd
 #[extendr]
 fn job_gdist(x: Robj, y: Robj, metric: List, device: List) -> Robj {
+    let rows = rvalue::rows(&x);
+    let vectors = vector::with_optional(x, y);
     let prepare = || {
         let metric = arguments::metric("method", &metric)?;
         let choice = device::choice(&device)?;
-        let (x, y) = (Values::of(&x, "x")?, Values::of_optional(&y, "y")?);
-        let x = x.matrix("x")?;
-        let y = y.as_ref().map(|y| y.matrix("y")).transpose()?;
-        let (n, columns) = x.dim();
-        let pairs = match &y {
-            Some(y) => Pairs::across(n, y.nrows()),
+        let (n, columns) = rvalue::size(&vectors[0], "x")?;
+        let others = match vectors.get(1) {
+            Some(y) => Some(rvalue::size(y, "y")?.0),
+            None => None,
+        };
+        let pairs = match others {
+            Some(others) => Pairs::across(n, others),
             None => Pairs::within(n),
         };
         // The result, and two copies of the data.
-        let copies = 2 * (n + y.as_ref().map_or(0, |y| y.nrows())) * columns;
+        let copies = 2 * (n + others.unwrap_or(0)) * columns;
         plan(
             &pairs.name(),
             ((pairs.count() + copies) * size_of::<f64>()) as f64,
         )?;
-        let all = vector::stacked(&x, y.as_ref())?;
-        let work = move |monitor: &Monitor, distances: &mut [f64]| {
+        let work = move |monitor: &Monitor, values: &[&[f64]], distances: &mut [f64]| {
             let engine = Engine::new(&choice, &Workload::distances(&pairs, columns))?;
-            let prepare = || Points::prepare(metric, all, monitor);
-            let points = engine.cpu().install(prepare)?;
+            let points = vector::points(metric, values, columns, engine.cpu(), monitor)?;
             engine.run(monitor, |on| {
                 on.distances(&points, &pairs, distances, monitor)
             })?;
@@ -51,7 +50,8 @@ fn job_gdist(x: Robj, y: Robj, metric: List, device: List) -> Robj {
         };
         Ok((pairs.count(), work))
     };
-    Job::start_filling(rvalue::rows(&x), prepare(), distances_to_r).into_r()
+    let work = prepare();
+    Job::start_filling(rows, vectors, work, distances_to_r).into_r()
 }
 
 /// Sets attributes of a vector in place, which saves a copy.

@@ -5,7 +5,7 @@ use gmhclust_core::dendrogram::Dendrogram;
 use gmhclust_core::linkage::{
     matrix, points, DissimilaritySource, Linkage, Recurrence, StoredPrecision,
 };
-use gmhclust_core::{memory, Monitor, Observations, Result as CoreResult};
+use gmhclust_core::{memory, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
 use crate::job::Job;
@@ -80,17 +80,15 @@ fn job_ghclust_points(
         let recurrence = recurrence(method, single)?;
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
-        let x = Values::of(&x, "x")?;
-        let x = x.matrix("x")?;
-        let (n, columns) = x.dim();
+        let (n, columns) = rvalue::size(&x, "x")?;
         plan(TREE, (n * (BYTES_PER_LEAF + 16 * columns)) as f64)?;
-        let x = Observations::copied(x)?;
         let members = members_of(&members)?;
         let Spanning { min_points, known } = Spanning::of(&spanning)?;
-        Ok(move |monitor: &Monitor| {
+        Ok(move |monitor: &Monitor, values: &[f64]| {
             let (linkage, with_members) = (recurrence.linkage, members.is_some());
             let work = Workload::linkage_of_points(linkage, &metric, with_members, n, columns);
             let engine = Engine::new(&choice, &work)?;
+            let x = vector::observations(values, columns, engine.cpu())?;
             let (tree, cores) = engine.run(monitor, |on| {
                 if let Some(known) = &known {
                     return points::single_from_neighbours(
@@ -108,7 +106,8 @@ fn job_ghclust_points(
             Ok(((tree, engine.name()), cores))
         })
     };
-    Job::start(rvalue::rows(&x), prepare(), tree_and_cores_to_r).into_r()
+    let work = prepare();
+    Job::start_reading(rvalue::rows(&x), x, work, tree_and_cores_to_r).into_r()
 }
 
 /// A tree, and the core distances of its leaves, or NULL.

@@ -2,9 +2,8 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::knn;
-use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::MOST_LISTED;
-use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_core::{Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
 use crate::job::Job;
@@ -33,8 +32,7 @@ pub fn bytes_of_queries(queries: usize, k: usize) -> usize {
 #[extendr]
 fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
     let is_among_itself = query.is_null();
-    let mut vectors = vec![x];
-    vectors.extend((!is_among_itself).then_some(query));
+    let vectors = vector::with_optional(x, query);
     let rows = rvalue::rows(&vectors[vectors.len() - 1]);
     let prepare = || {
         let (n, columns) = rvalue::size(&vectors[0], "x")?;
@@ -57,12 +55,7 @@ fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
             move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
                 let engine = Engine::new(&choice, &Workload::pairs_of(queries, n, columns))?;
                 let cpu = engine.cpu();
-                let prepare = || {
-                    let parts: Vec<_> = values.iter().map(|v| vector::matrix(v, columns)).collect();
-                    let all = matrix::stacked_on_threads(&parts, columns)?;
-                    Points::prepare(metric, all, monitor)
-                };
-                let points = cpu.install(prepare)?;
+                let points = vector::points(metric, values, columns, cpu, monitor)?;
                 let mut search = knn::Search::new(&points, n, k, cpu)?;
                 engine.run(monitor, |on| search.run(on, monitor))?;
                 let graph = search.into_graph();

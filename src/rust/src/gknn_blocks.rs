@@ -40,35 +40,35 @@ impl Kind for Prepared {
 /// @noRd
 #[extendr]
 fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: List) -> Robj {
+    let first = rvalue::rows(&x);
+    let vectors = vector::with_optional(x, query);
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
-        let (x, query) = (Values::of(&x, "x")?, Values::of_optional(&query, "query")?);
-        let x = x.matrix("x")?;
-        let query = query
-            .as_ref()
-            .map(|query| query.matrix("query"))
-            .transpose()?;
-        let (n, columns) = x.dim();
-        let rows = n + query.as_ref().map_or(0, |query| query.nrows());
+        let (n, columns) = rvalue::size(&vectors[0], "x")?;
+        let rows = match vectors.get(1) {
+            Some(query) => n + rvalue::size(query, "query")?.0,
+            None => n,
+        };
         let bytes = BYTES_PER_VALUE * rows * columns;
         plan("the observations of a block need", bytes as f64)?;
         let before = digest::from_text(digest);
-        let all = vector::stacked(&x, query.as_ref())?;
-        Ok(move |monitor: &Monitor| {
+        Ok(move |monitor: &Monitor, values: &[&[f64]]| {
+            let engine = Engine::new(&choice, &Workload::preparation(rows, columns))?;
+            let all = engine.cpu().install(|| vector::stacked(values, columns))?;
             let (x, query) = all.values().split_at(n * columns);
             let digests = [
                 gmhclust_core::digest::digest(x, before),
                 gmhclust_core::digest::digest(query, 0),
             ];
-            let engine = Engine::new(&choice, &Workload::preparation(all.nrows(), columns))?;
             let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
             let rows = rows_without_distance(&points, "x")?;
             Ok((points, rows, digests))
         })
     };
-    Job::start(rvalue::rows(&x), prepare(), points_to_r).into_r()
+    let work = prepare();
+    Job::start_reading_all(first, vectors, work, points_to_r).into_r()
 }
 
 /// Frees prepared observations.

@@ -2,16 +2,14 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::linkage::spanning::{self, Edge};
-use gmhclust_core::metric::Points;
-use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_core::{Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
-use crate::rvalue::{self, Values};
 use crate::spanning::Spanning;
-use crate::{arguments, device, vector};
+use crate::{arguments, device, rvalue, vector};
 
 /// Bytes that the computation and the result take for each row. Measured by
 /// inst/benchmarks/memory.R.
@@ -33,18 +31,14 @@ fn job_gmst(x: Robj, metric: List, spanning: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
-        let x = Values::of(&x, "x")?;
-        let x = x.matrix("x")?;
-        let (n, columns) = x.dim();
+        let (n, columns) = rvalue::size(&x, "x")?;
         let bytes = n * (BYTES_PER_ROW + BYTES_PER_VALUE * columns);
         let what = format!("the spanning tree of {n} observations needs");
         plan(&what, bytes as f64)?;
-        let x = matrix::stacked(&[x], columns)?;
         let Spanning { min_points, known } = Spanning::of(&spanning)?;
-        Ok(move |monitor: &Monitor| {
+        Ok(move |monitor: &Monitor, values: &[f64]| {
             let engine = Engine::new(&choice, &Workload::pairs_of(n, n, columns))?;
-            let prepare = || Points::prepare(metric, x, monitor);
-            let points = engine.cpu().install(prepare)?;
+            let points = vector::points(metric, &[values], columns, engine.cpu(), monitor)?;
             engine.run(monitor, |on| match &known {
                 Some(known) => {
                     spanning::tree_from_neighbours(&points, min_points, known, on, monitor)
@@ -58,7 +52,8 @@ fn job_gmst(x: Robj, metric: List, spanning: List, device: List) -> Robj {
             })
         })
     };
-    Job::start(rvalue::rows(&x), prepare(), edges_to_r).into_r()
+    let work = prepare();
+    Job::start_reading(rvalue::rows(&x), x, work, edges_to_r).into_r()
 }
 
 /// The edges as an R list. The ends of edges count from 1.

@@ -2,7 +2,6 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::knn::{RangeSearch, Within};
-use gmhclust_core::metric::Points;
 use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
@@ -40,17 +39,15 @@ fn job_gneighbours(
     metric: List,
     device: List,
 ) -> Robj {
+    let first = rvalue::rows(&x);
+    let vectors = vector::with_optional(x, query);
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
         let radius = Values::<f64>::of(&radius, "radius")?.to_vec();
-        let (x, query) = (Values::of(&x, "x")?, Values::of_optional(&query, "query")?);
-        let x = x.matrix("x")?;
-        let query = query.as_ref().map(|query| query.matrix("query"));
-        let query = query.transpose()?;
-        let (n, columns) = x.dim();
-        let rows = match &query {
-            Some(query) => n..n + query.nrows(),
+        let (n, columns) = rvalue::size(&vectors[0], "x")?;
+        let rows = match vectors.get(1) {
+            Some(query) => n..n + rvalue::size(query, "query")?.0,
             None => 0..n,
         };
         let count = rows.len() + n;
@@ -60,18 +57,17 @@ fn job_gneighbours(
             Some(subset) => chosen(&subset, rows.start, rows.len())?,
             None => memory::collected("the neighbours need", rows.start as u32..rows.end as u32)?,
         };
-        let all = vector::stacked(&x, query.as_ref())?;
-        Ok(move |monitor: &Monitor| {
+        Ok(move |monitor: &Monitor, values: &[&[f64]]| {
             let engine = Engine::new(&choice, &Workload::pairs_of(queries.len(), n, columns))?;
-            let prepare = || Points::prepare(metric, all, monitor);
-            let points = engine.cpu().install(prepare)?;
+            let points = vector::points(metric, values, columns, engine.cpu(), monitor)?;
             let search = RangeSearch::new(&points, n, queries, &radius)?;
             let mut search = search.to_be_copied(BYTES_PER_NEIGHBOUR);
             engine.run(monitor, |on| search.run(on, monitor))?;
             Ok(search.into_within())
         })
     };
-    Job::start(rvalue::rows(&x), prepare(), within_to_r).into_r()
+    let work = prepare();
+    Job::start_reading_all(first, vectors, work, within_to_r).into_r()
 }
 
 /// The numbers, from 0, of the chosen rows among `count` rows, whose first row has the number

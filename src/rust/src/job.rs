@@ -64,18 +64,34 @@ impl Job {
         T: Send + 'static,
         W: FnOnce(&Monitor, &[f64]) -> CoreResult<T> + Send + 'static,
     {
-        let source = work.and_then(|work| Ok((work, Source::new(&vector)?)));
-        let (work, source) = match source {
-            Ok(source) => source,
+        let work = work.map(|work| |monitor: &Monitor, values: &[&[f64]]| work(monitor, values[0]));
+        Self::start_reading_all(observations, vec![vector], work, to_r)
+    }
+
+    /// As [`Job::start_reading`], for work that reads several vectors of doubles.
+    pub fn start_reading_all<T, W>(
+        observations: usize,
+        vectors: Vec<Robj>,
+        work: CoreResult<W>,
+        to_r: fn(T) -> CoreResult<Robj>,
+    ) -> Self
+    where
+        T: Send + 'static,
+        W: FnOnce(&Monitor, &[&[f64]]) -> CoreResult<T> + Send + 'static,
+    {
+        let sources = work.and_then(|work| Ok((work, sources(&vectors)?)));
+        let (work, sources) = match sources {
+            Ok(sources) => sources,
             Err(error) => return Self::failed(error),
         };
         let reading = move |monitor: &Monitor| {
-            // SAFETY: the job keeps the vector until it has joined this worker. R does not change
+            // SAFETY: the job keeps the vectors until it has joined this worker. R does not change
             // a vector to which two variables refer.
-            work(monitor, unsafe { source.values() })
+            let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
+            work(monitor, &values)
         };
         let mut job = Self::spawn(observations, reading, move |value, _| to_r(value));
-        job.kept = vec![vector];
+        job.kept = vectors;
         job
     }
 
@@ -107,38 +123,43 @@ impl Job {
         }
     }
 
-    /// As [`Job::start`], for work that fills in a vector of doubles; `work` includes the length of
-    /// the vector, and `to_r` gets the vector. This avoids a copy of large results.
+    /// As [`Job::start_reading_all`], for work that fills in a vector of doubles; `work` includes the
+    /// length of the vector, and `to_r` gets the vector. This avoids a copy of large results.
     pub fn start_filling<T, W>(
         observations: usize,
+        vectors: Vec<Robj>,
         work: CoreResult<(usize, W)>,
         to_r: fn(T, Robj) -> CoreResult<Robj>,
     ) -> Self
     where
         T: Send + 'static,
-        W: FnOnce(&Monitor, &mut [f64]) -> CoreResult<T> + Send + 'static,
+        W: FnOnce(&Monitor, &[&[f64]], &mut [f64]) -> CoreResult<T> + Send + 'static,
     {
-        let allocated =
-            work.and_then(|(length, work)| Ok((length, work, vector::allocate(length)?)));
-        let (length, work, (output, destination)) = match allocated {
-            Ok(allocated) => allocated,
+        let prepare = || {
+            let (length, work) = work?;
+            CoreResult::Ok((length, work, sources(&vectors)?, vector::allocate(length)?))
+        };
+        let (length, work, sources, (output, destination)) = match prepare() {
+            Ok(prepared) => prepared,
             Err(error) => return Self::failed(error),
         };
         let filling = move |monitor: &Monitor| {
+            // SAFETY: as for `start_reading_all`.
+            let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
             // SAFETY: the job keeps the vector until it has joined this worker, and no other code
             // gets it before.
-            work(monitor, unsafe { destination.values() })
+            work(monitor, &values, unsafe { destination.values() })
         };
         let held = vec![Held::new(size_of::<f64>() * length)];
-        let mut job = Self::spawn(observations, filling, move |value, mut kept: Vec<Robj>| {
-            to_r(value, kept.pop().expect("is kept for this"))
+        let mut job = Self::spawn(observations, filling, move |value, kept: Vec<Robj>| {
+            to_r(value, kept.into_iter().next().expect("is kept for this"))
         });
         (job.kept, job.held) = (vec![output], held);
+        job.kept.extend(vectors);
         job
     }
 
-    /// As [`Job::start_reading`], for work that reads several vectors of doubles, and fills in a
-    /// vector of integers and one of doubles; `work` includes their lengths, and `to_r` gets both.
+    /// As [`Job::start_reading_all`], for work that fills in a vector of integers and one of doubles; `work` includes their lengths, and `to_r` gets both.
     pub fn start_reading_and_filling<T, W>(
         observations: usize,
         vectors: Vec<Robj>,
@@ -151,12 +172,12 @@ impl Job {
     {
         let prepare = || {
             let ([of_integers, of_doubles], work) = work?;
-            let sources: CoreResult<Vec<Source>> = vectors.iter().map(Source::new).collect();
+            let sources = sources(&vectors)?;
             let integers = vector::allocate_integers(of_integers)?;
             let mut held = vec![Held::new(size_of::<i32>() * of_integers)];
             let doubles = vector::allocate(of_doubles)?;
             held.push(Held::new(size_of::<f64>() * of_doubles));
-            CoreResult::Ok(((work, held), sources?, integers, doubles))
+            CoreResult::Ok(((work, held), sources, integers, doubles))
         };
         let ((work, held), sources, integers, doubles) = match prepare() {
             Ok(prepared) => prepared,
@@ -164,7 +185,7 @@ impl Job {
         };
         let ((integers, to_integers), (doubles, to_doubles)) = (integers, doubles);
         let filling = move |monitor: &Monitor| {
-            // SAFETY: as for `start_reading` and `start_filling`: the job keeps all these vectors.
+            // SAFETY: as for `start_reading_all` and `start_filling`: the job keeps all these vectors.
             let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
             // SAFETY: as above.
             let (integers, doubles) = unsafe { (to_integers.values(), to_doubles.values()) };
@@ -258,6 +279,11 @@ impl Job {
         self.kept.clear();
         self.held.clear();
     }
+}
+
+/// The values of vectors of doubles.
+fn sources(vectors: &[Robj]) -> CoreResult<Vec<Source>> {
+    vectors.iter().map(Source::new).collect()
 }
 
 impl Drop for Job {

@@ -75,7 +75,7 @@ fn job_records(
         };
         let (first, count, each) = (first as usize - 1, count as usize, places.len());
         let cpu = arguments::cpu(threads)?;
-        let work = move |monitor: &Monitor, values: &mut [f64]| {
+        let work = move |monitor: &Monitor, _: &[&[f64]], values: &mut [f64]| {
             let rows = (first, count);
             let is_whole = records.read(rows, &places, values, change, &cpu, monitor)?;
             Ok((is_whole, count, each))
@@ -89,7 +89,7 @@ fn job_records(
             Ok(rvalue::null())
         }
     };
-    Job::start_filling(0, prepare(), to_r).into_r()
+    Job::start_filling(0, Vec::new(), prepare(), to_r).into_r()
 }
 
 fn records_of(path: &Robj, layout: &List) -> CoreResult<Records> {

@@ -165,7 +165,7 @@ fn job_stored_read(stored: Pointer<Stored>, rows: Robj, columns: Robj) -> Robj {
             return Err(CoreError::Input("`x` has no such rows or columns".into()));
         }
         let length = count * columns.len();
-        let work = move |monitor: &Monitor, values: &mut [f64]| {
+        let work = move |monitor: &Monitor, _: &[&[f64]], values: &mut [f64]| {
             for (&column, values) in columns.iter().zip(values.chunks_mut(count.max(1))) {
                 monitor.check()?;
                 for (at, value) in values.iter_mut().enumerate() {
@@ -178,7 +178,7 @@ fn job_stored_read(stored: Pointer<Stored>, rows: Robj, columns: Robj) -> Robj {
         Ok((length, work))
     };
     let to_r = |(rows, columns), values| vector::with_dimensions(values, rows, columns);
-    Job::start_filling(0, prepare(), to_r).into_r()
+    Job::start_filling(0, Vec::new(), prepare(), to_r).into_r()
 }
 
 /// Frees stored observations when no job uses them any more.

@@ -1,11 +1,11 @@
 //! R vectors that a worker thread reads or fills in directly, without a copy, since a copy may not
 //! fit in memory.
 
-use std::iter;
-
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
-use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
+use gmhclust_core::matrix::stacked_on_threads;
+use gmhclust_core::metric::{Metric, Points};
+use gmhclust_core::{memory, Cpu, Error as CoreError, Monitor, Observations, Result as CoreResult};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
 use crate::memory::ask;
@@ -190,15 +190,37 @@ pub fn observations(values: &[f64], columns: usize, cpu: &Cpu) -> CoreResult<Obs
     cpu.install(|| Observations::copied_on_threads(matrix(values, columns)))
 }
 
-/// A copy of `x`, with `others` below it if there are any, in standard layout.
+/// The rows of R matrices with this many columns, one matrix below the other, copied on the threads
+/// of the calling pool.
 ///
 /// # Errors
-/// As [`matrix::stacked`](gmhclust_core::matrix::stacked).
-pub fn stacked(x: &ArrayView2<f64>, others: Option<&ArrayView2<f64>>) -> CoreResult<Array2<f64>> {
-    let parts: Vec<_> = iter::once(x.view())
-        .chain(others.map(ArrayView2::view))
+/// As [`stacked_on_threads`].
+pub fn stacked(matrices: &[&[f64]], columns: usize) -> CoreResult<Array2<f64>> {
+    let parts: Vec<_> = matrices
+        .iter()
+        .map(|values| matrix(values, columns))
         .collect();
-    gmhclust_core::matrix::stacked(&parts, x.ncols())
+    stacked_on_threads(&parts, columns)
+}
+
+/// As [`stacked`], prepared for a metric, on the CPU's threads.
+///
+/// # Errors
+/// As [`Points::prepare`].
+pub fn points(
+    metric: Metric,
+    matrices: &[&[f64]],
+    columns: usize,
+    cpu: &Cpu,
+    monitor: &Monitor,
+) -> CoreResult<Points> {
+    cpu.install(|| Points::prepare(metric, stacked(matrices, columns)?, monitor))
+}
+
+/// A matrix, and another unless it is NULL.
+pub fn with_optional(matrix: Robj, other: Robj) -> Vec<Robj> {
+    let other = (!other.is_null()).then_some(other);
+    [Some(matrix), other].into_iter().flatten().collect()
 }
 
 /// Turns a vector into a matrix by setting its dimensions; the length must fit.

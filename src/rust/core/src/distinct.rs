@@ -58,8 +58,9 @@ impl Distinct {
         keyed.par_sort_unstable();
         monitor.check()?;
         // By row: the first equal row.
-        let mut first: Vec<u32> = memory::zeros(WHAT, n)?;
-        for alike in keyed.chunk_by(|a, b| a.0 == b.0) {
+        let mut first: Vec<u32> = memory::collected(WHAT, 0..n as u32)?;
+        let alike = keyed.chunk_by(|a, b| a.0 == b.0);
+        for alike in alike.filter(|alike| alike.len() > 1) {
             first_equal(&row, alike, &mut first);
         }
         drop(keyed);

@@ -258,6 +258,28 @@ pub fn bounding_box<'a>(
     (least, greatest)
 }
 
+/// As [`bounding_box`], of `rows` rows, given a function that returns a row. Works on the threads of
+/// the calling pool.
+pub fn bounding_box_on_threads<'a>(
+    rows: usize,
+    row: impl Fn(usize) -> &'a [f64] + Sync,
+    columns: usize,
+) -> (Vec<f64>, Vec<f64>) {
+    /// Number of rows per task. Only the time depends on it.
+    const ROWS_PER_TASK: usize = 1 << 12;
+
+    let of_task = |task: usize| {
+        let some = task * ROWS_PER_TASK..rows.min((task + 1) * ROWS_PER_TASK);
+        bounding_box(some.map(&row), columns)
+    };
+    let tasks = (0..rows.div_ceil(ROWS_PER_TASK)).into_par_iter();
+    let boxes: Vec<_> = tasks.map(of_task).collect();
+    let corners = boxes
+        .iter()
+        .flat_map(|(least, greatest)| [&least[..], greatest]);
+    bounding_box(corners, columns)
+}
+
 /// The centre of row-major values: by column, the median of at most 1000 evenly spaced rows, which
 /// outliers do not move.
 pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {

@@ -15,9 +15,6 @@
 #define COLUMNS (DOWN * COLUMNS_EACH)
 #define THREADS (ACROSS * DOWN)
 
-// How Canberra distances count 0/0: not at all, as 0, or as 1.
-enum ZeroOverZero { OMIT, ZERO, ONE };
-
 // The pairs of a launch. Points are stored coordinate after coordinate: coordinate k of point i is
 // at k * stride + i.
 struct Piece {

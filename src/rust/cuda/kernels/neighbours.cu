@@ -9,6 +9,7 @@
 // packs them.
 
 #include "base.cuh"
+#include "decide.cuh"
 #include "neighbours_launch.cuh"
 #include "sweep.cuh"
 
@@ -47,8 +48,10 @@ extern "C" __global__ void gather(const float *coordinates, const uint *position
     copy[k * copy_stride + at * copy_step] = coordinates[k * stride + positions[at] * step];
 }
 
-// Sums over coordinates: RowSum of single/sums.rs.
+// Sums over coordinates: RowSum of single/sums.rs. `Exact` is the form of the exact distance; for
+// sums of products, it may also be the Euclidean distance.
 struct Squares {
+  typedef Sum<Square> Exact;
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     float d = a - b;
     return fmaf(d, d, sum);
@@ -57,6 +60,7 @@ struct Squares {
 };
 
 struct Magnitudes {
+  typedef Sum<Magnitude> Exact;
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     return sum + fabsf(a - b);
   }
@@ -64,6 +68,7 @@ struct Magnitudes {
 };
 
 struct Greatest {
+  typedef Maximum Exact;
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     return fmaxf(sum, fabsf(a - b));
   }
@@ -71,6 +76,7 @@ struct Greatest {
 };
 
 struct Quotients {
+  typedef Canberra Exact;
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     // Makes 0/0 zero and changes no other quotient, because coordinates are zero or far greater.
     float magnitude = (fabsf(a) + fabsf(b)) + 1.17549435e-38f;
@@ -80,6 +86,7 @@ struct Quotients {
 };
 
 struct Products {
+  typedef Angle Exact;
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     return fmaf(-a, b, sum);
   }
@@ -87,6 +94,7 @@ struct Products {
 };
 
 struct AbsoluteProducts {
+  typedef Angle Exact;
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     return fmaf(a, b, sum);
   }
@@ -275,4 +283,14 @@ extern "C" __global__ void pack(Sweep sweep, ulong *packed) {
   for (uint query = blockIdx.y; query < sweep.query_count; query += gridDim.y)
     packed[(size_t)query * sweep.capacity + i] =
         i < sweep.counts[query] ? sweep.candidates[(size_t)query * sweep.room + i] : NOTHING;
+}
+
+// Decides about the candidates of each query.
+extern "C" __global__ void __launch_bounds__(DECIDE_THREADS)
+    decide(Sweep sweep, Decision decision) {
+  __shared__ DecisionMemory memory;
+  if (sweep.kind == NORM || sweep.kind == NORM_OF_PRODUCTS)
+    decide_by<Sum<Square>>(sweep, decision, memory);
+  else
+    decide_by<TERM::Exact>(sweep, decision, memory);
 }

@@ -167,9 +167,10 @@ impl NeighbourDevice for Cuda {
         space: Space<'a>,
         monitor: &'a Monitor,
     ) -> Result<Box<dyn Neighbours + 'a>> {
-        let (devices, handover, memory) = (&self.devices, &self.handover, self.memory);
+        let (devices, cpu) = (&self.devices, &*self.cpu);
+        let (handover, memory) = (&self.handover, self.memory);
         self.cpu.install(|| {
-            let neighbours = CudaNeighbours::new(devices, space, handover, memory, monitor)?;
+            let neighbours = CudaNeighbours::new(devices, cpu, space, handover, memory, monitor)?;
             Ok::<Box<dyn Neighbours>, _>(match neighbours {
                 Some(neighbours) => Box::new(neighbours),
                 None => Box::new(CpuNeighbours::new(space, monitor)?),

@@ -60,8 +60,8 @@ arguments! {
     }
 }
 
-/// The kernels' number for a convention on 0/0.
-fn code(convention: ZeroOverZero) -> u32 {
+/// The kernels' number for a convention on 0/0, as in forms.cuh.
+pub fn code(convention: ZeroOverZero) -> u32 {
     match convention {
         ZeroOverZero::Omitted => 0,
         ZeroOverZero::Zero => 1,
@@ -408,12 +408,13 @@ mod tests {
 
     #[test]
     fn arguments_are_laid_out_as_the_kernels_read_them() {
-        let mut constants = constants![THREADS, ROWS, COLUMNS].to_vec();
-        constants.extend([
+        let constants = constants![THREADS, ROWS, COLUMNS];
+        check("distances_launch.cuh", &[], &[Piece::layout()], &constants);
+        let conventions = [
             ("OMIT", code(ZeroOverZero::Omitted).into()),
             ("ZERO", code(ZeroOverZero::Zero).into()),
             ("ONE", code(ZeroOverZero::One).into()),
-        ]);
-        check("distances_launch.cuh", &[], &[Piece::layout()], &constants);
+        ];
+        check("forms.cuh", &[], &[], &conventions);
     }
 }

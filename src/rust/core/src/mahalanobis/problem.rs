@@ -1,11 +1,9 @@
 //! Clusters to merge to one.
 
-use rayon::prelude::*;
-
 use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
 use super::{distance, shape};
-use crate::matrix::{bounding_box, RowSlices};
+use crate::matrix::{bounding_box_on_threads, RowSlices};
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
@@ -109,29 +107,15 @@ impl<'a> Problem<'a> {
 
     /// The bounding box of all observations of the problem. Takes O(n·p) operations.
     pub fn bounding_box(&self) -> BoundingBox {
-        /// Number of observations that one thread processes together. Only the time depends on it.
-        const PART: usize = 4096;
-
-        let parts = self.members.par_chunks(PART);
-        let boxes: Vec<_> = parts
-            .map(|part| bounding_box(self.rows_of(part), self.x.ncols()))
-            .collect();
-        let corners = boxes
-            .iter()
-            .flat_map(|(least, greatest)| [&least[..], greatest]);
-        let (least, greatest) = bounding_box(corners, self.x.ncols());
+        let row = |i: usize| self.x.row_slice(self.members[i] as usize);
+        let (least, greatest) = bounding_box_on_threads(self.members.len(), row, self.x.ncols());
         BoundingBox { least, greatest }
     }
 
     /// The observations of all clusters.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
-        self.rows_of(&self.members)
-    }
-
-    fn rows_of<'m>(&'m self, members: &'m [u32]) -> impl ExactSizeIterator<Item = &'m [f64]> {
-        members
-            .iter()
-            .map(|&member| self.x.row_slice(member as usize))
+        let members = self.members.iter();
+        members.map(|&member| self.x.row_slice(member as usize))
     }
 
     /// Whether any cluster can get a shape other than the identity. If none can, no moments are

@@ -74,7 +74,12 @@ impl NeighbourLists {
 
     /// Appends the list of the next query.
     pub fn push(&mut self, found: &[(f64, u32)]) {
-        self.found.extend_from_slice(found);
+        self.push_from(found.iter().copied());
+    }
+
+    /// As [`NeighbourLists::push`], from an iterator.
+    pub fn push_from(&mut self, found: impl Iterator<Item = (f64, u32)>) {
+        self.found.extend(found);
         self.ends.push(self.found.len());
     }
 

@@ -6,7 +6,8 @@ use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, LaunchConfig, PushKern
 use gmhclust_core::error::Result;
 use gmhclust_core::neighbours::single::{RowFrame, RowSum, ViewPrecision};
 
-use super::layout::{TILE, WARP};
+use super::decision::Decision;
+use super::layout::{MOST_CANDIDATES, TILE, WARP};
 use super::products::Collect;
 use super::references::Chunk;
 use super::sweep::Sweep;
@@ -17,6 +18,8 @@ use crate::kernels::{self, Kernels};
 const THREADS: u32 = 256;
 /// Number of threads of a block of `narrow`. As in neighbours_launch.cuh.
 const NARROW_THREADS: u32 = 128;
+/// Number of threads of a block of `decide`. As in decision.cuh.
+const DECIDE_THREADS: u32 = 128;
 
 /// Largest number of rows of blocks of the kernel `pack`. Each row of blocks processes several
 /// queries if there are more. CUDA allows 65,535.
@@ -32,6 +35,7 @@ pub struct SearchKernels {
     collect_halves: Option<Collect>,
     narrow: CudaFunction,
     pack: CudaFunction,
+    decide: CudaFunction,
 }
 
 impl SearchKernels {
@@ -52,6 +56,7 @@ impl SearchKernels {
             },
             narrow: kernel("narrow")?,
             pack: kernel("pack")?,
+            decide: kernel("decide")?,
         })
     }
 
@@ -107,6 +112,29 @@ impl SearchKernels {
                     sweep.query_count.min(MOST_PACK_ROWS),
                     WARP,
                 ))?;
+        }
+        Ok(())
+    }
+
+    /// Decides about the candidates of each query.
+    ///
+    /// # Safety
+    /// As [`SearchKernels::collect`]; the arrays of `decision` have the sizes that it gives. The
+    /// sweep has kept at most [`MOST_CANDIDATES`] candidates of each query.
+    pub unsafe fn decide(
+        &self,
+        stream: &Arc<CudaStream>,
+        sweep: &Sweep,
+        decision: &Decision,
+    ) -> DriverResult<()> {
+        debug_assert!(sweep.capacity as usize <= MOST_CANDIDATES);
+        // SAFETY: arguments as declared in neighbours.cu; the caller guarantees the rest.
+        unsafe {
+            stream
+                .launch_builder(&self.decide)
+                .arg(sweep)
+                .arg(decision)
+                .launch(config(sweep.query_count, 1, DECIDE_THREADS))?;
         }
         Ok(())
     }

@@ -16,6 +16,10 @@ pub const TILE: usize = 128;
 /// kernel `narrow` has no room for more. As in neighbours_launch.cuh.
 pub const MOST_ROOM: usize = 4096;
 
+/// Largest number of candidates of a query that a sweep may keep: the kernel `decide` has shared
+/// memory for no more. The CPU searches for queries that need more. As in decision.cuh.
+pub const MOST_CANDIDATES: usize = 1024;
+
 /// Number of threads of a warp. As in base.cuh.
 pub const WARP: u32 = 32;
 

@@ -1,6 +1,9 @@
 //! The division of a device's memory among references and queries.
 
+use gmhclust_core::error::Result;
+
 use super::layout::TILE;
+use crate::device::Device;
 
 /// Largest number of bytes that are copied at a time. The device reserves this number of bytes for
 /// the copy. If it is larger, less memory is left for queries. If it is smaller, copies take more
@@ -10,6 +13,15 @@ const PIECE_BYTES: usize = 1 << 24;
 /// Largest number of bytes of a chunk. Copying a chunk takes a fraction of a second, and the search
 /// can be interrupted between two chunks. If it is larger, an interrupt is answered late.
 const CHUNK_BYTES: usize = 1 << 30;
+
+/// Bytes of a device's memory that a search may take: 15/16 of the free memory, but at most `most`.
+///
+/// # Errors
+/// `Error::Device` when the device fails.
+pub fn usable_memory(device: &Device, most: Option<usize>) -> Result<usize> {
+    let free = device.free_memory()? / 16 * 15;
+    Ok(most.map_or(free, |most| most.min(free)))
+}
 
 /// The division of a device's memory.
 #[derive(Debug, Clone, Copy, PartialEq)]

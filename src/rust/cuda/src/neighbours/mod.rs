@@ -1,6 +1,7 @@
-//! Searches for nearest references on CUDA devices: devices sweep in half or single precision, and
-//! the CPU decides in double precision. kernels/neighbours.cu has the sweep in single precision,
-//! and kernels/products.cu has the sweep in half precision.
+//! Searches for nearest references on CUDA devices. A device sweeps in half or single precision.
+//! Then it decides about the candidates in double precision, if it has memory for all rows in
+//! double precision; otherwise the CPU does. kernels/neighbours.cu has the sweep in single precision
+//! and the decision, and kernels/products.cu has the sweep in half precision.
 //!
 //! Each module imports only from the modules above it:
 //! - [`layout`] and [`halves`]: rows, keys and tiles as the kernels read them;
@@ -8,11 +9,12 @@
 //! - [`work_queue`]: batches of queries for several devices;
 //! - [`sweeper`]: the trait of a device that sweeps, and the candidates that a sweep finds;
 //! - [`sweep`], [`products`], [`scatter`], [`memory_plan`], [`copier`],
-//!   [`references`], [`launch`], [`query_batch`] and [`searcher`]: a CUDA
-//!   device that sweeps;
+//!   [`references`], [`decision`], [`launch`], [`query_batch`] and [`searcher`]: a CUDA
+//!   device that sweeps and decides;
 //! - [`settle`] and [`search`]: the decision on the CPU, and the search as a whole.
 
 mod copier;
+mod decision;
 pub mod halves;
 mod launch;
 pub mod layout;

@@ -7,10 +7,11 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use gmhclust_core::neighbours::single::RowFrame;
 use gmhclust_core::neighbours::{Exclusion, NeighbourRequest};
 
+use super::decision::DecisionBatch;
 use super::layout::{coordinate_values, first_beyond, group, room, row_len, NO_GROUP};
 use super::positions::Positions;
 use super::sweep::{code, Sweep};
-use super::sweeper::Swept;
+use super::sweeper::Candidates;
 use crate::device::DriverResult;
 
 /// A batch of queries in the format of the kernels.
@@ -75,8 +76,6 @@ pub struct DeviceBatch {
     pub coordinates: CudaSlice<f32>,
     /// Room for `room` collected candidates of each query.
     candidates: CudaSlice<u64>,
-    /// Room for the `capacity` candidates of each query that are kept.
-    pub packed: CudaSlice<u64>,
     count: usize,
     capacity: usize,
     room: usize,
@@ -84,10 +83,11 @@ pub struct DeviceBatch {
 
 impl DeviceBatch {
     /// Bytes of device memory per query, if `capacity` candidates of each query are kept. They hold
-    /// the coordinates as received and as swept, the candidates as collected and as kept, and the
-    /// query's scalars.
+    /// the coordinates as received and as swept, the candidates as collected and as kept or the
+    /// decisions about them, and the query's scalars.
     pub fn bytes_per_query(frame: &RowFrame, capacity: usize) -> usize {
-        8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
+        let kept = (8 * capacity).max(DecisionBatch::bytes_per_query(capacity));
+        8 * row_len(frame) + 8 * room(capacity) + kept + 36
     }
 
     /// Device memory for these queries. The caller has to write the coordinates. `queries` must
@@ -108,11 +108,10 @@ impl DeviceBatch {
         let kept = stream.alloc_zeros::<u32>(count)?;
         // SAFETY: the caller writes all coordinates, and kernels read only written elements of the
         // other arrays.
-        let (coordinates, candidates, packed) = unsafe {
+        let (coordinates, candidates) = unsafe {
             (
                 stream.alloc::<f32>(count * row_len(frame))?,
                 stream.alloc::<u64>(count * room)?,
-                stream.alloc::<u64>(count * capacity)?,
             )
         };
         Ok(Self {
@@ -124,7 +123,6 @@ impl DeviceBatch {
             kept,
             coordinates,
             candidates,
-            packed,
             count,
             capacity,
             room,
@@ -169,16 +167,26 @@ impl DeviceBatch {
         }
     }
 
-    /// Copies the candidates to the host.
-    pub fn fetch(&self, stream: &Arc<CudaStream>) -> DriverResult<Swept> {
-        let swept = Swept {
+    /// Memory for the candidates that are kept, `capacity` for each query.
+    pub fn packed(&self, stream: &Arc<CudaStream>) -> DriverResult<CudaSlice<u64>> {
+        // SAFETY: the kernel `pack` writes all elements before the host reads them.
+        unsafe { stream.alloc(self.count * self.capacity) }
+    }
+
+    /// Copies the candidates, which the kernel `pack` has written to `packed`, to the host.
+    pub fn fetch(
+        &self,
+        stream: &Arc<CudaStream>,
+        packed: &CudaSlice<u64>,
+    ) -> DriverResult<Candidates> {
+        let candidates = Candidates {
             capacity: self.capacity,
             room: self.room,
             counts: stream.clone_dtoh(&self.counts)?,
             floors: stream.clone_dtoh(&self.floors)?,
-            keys: stream.clone_dtoh(&self.packed)?,
+            keys: stream.clone_dtoh(packed)?,
         };
         stream.synchronize()?;
-        Ok(swept)
+        Ok(candidates)
     }
 }

@@ -16,19 +16,21 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::layout::{group, room, row_len, TILE};
+use super::decision::{ExactRows, RowsCopy};
+use super::layout::{group, room, row_len, MOST_CANDIDATES, TILE};
 use super::positions::Positions;
 use super::products;
 use super::references::are_replaceable;
 use super::rows::Rows;
 use super::searcher::Searcher;
-use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
+use super::settle::{Settled, Settler, BATCH_BYTES};
 use super::sweeper::{Groups, Sweeper};
 use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
 use crate::device::Device;
 use crate::handover::Handover;
 use crate::policy;
 use gmhclust_core::error::{Error, Result};
+use gmhclust_core::metric::Points;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
@@ -36,6 +38,7 @@ use gmhclust_core::neighbours::{
     BlockSink, MeanLinkage, NeighbourLists, NeighbourRequest, Neighbours, Space,
 };
 use gmhclust_core::tasks::join;
+use gmhclust_core::Cpu;
 
 /// Number of pairs of coordinates of a batch in single precision. A device compares them in a
 /// fraction of a second. If it is larger, an interrupt is answered late.
@@ -50,9 +53,9 @@ const MOST_QUERIES: usize = 1 << 18;
 /// for one batch, the host decides about another. Only the time depends on it.
 const BATCHES_PER_DEVICE: usize = 4;
 
-/// Makes the sweepers of a device, given its number, a frame, all rows, and the number of
-/// references among the rows.
-type Make<'a, S> = dyn Fn(usize, &RowFrame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
+/// Makes the sweepers of a device, given its number, a frame, and all rows and their positions.
+type Make<'a, S> =
+    dyn Fn(usize, &RowFrame, &Arc<Rows>, &Positions) -> Result<Vec<S>> + Send + Sync + 'a;
 
 /// A search on devices and on the host.
 pub struct CudaNeighbours<'a, S = Searcher> {
@@ -68,6 +71,9 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     frames: Vec<RowFrame>,
     /// The points that are not references.
     others: Range<u32>,
+    /// The points, unless these are clusters.
+    points: Option<&'a Points>,
+    cpu: &'a Cpu,
     /// The CPU's search. It decides about candidates, and answers requests that are too small for a
     /// device or need too many candidates.
     host: CpuNeighbours<'a>,
@@ -97,13 +103,15 @@ enum Progress {
 
 impl<'a> CudaNeighbours<'a> {
     /// A search for the queries and references of `space`. Returns `None` for a metric without
-    /// lower bounds. The CPU answers requests that are too small by `handover`. The search uses at
-    /// most `memory` bytes of each device, if given. A search among clusters uses one device only.
+    /// lower bounds. `cpu` does the host's part, and answers requests that are too small by
+    /// `handover`. The search uses at most `memory` bytes of each device, if given. A search among
+    /// clusters uses one device only.
     ///
     /// # Errors
     /// `Error::Memory` if a device has too little memory, `Error::Device` if all devices fail.
     pub fn new(
         devices: &[Arc<Device>],
+        cpu: &'a Cpu,
         space: Space<'a>,
         handover: &Handover,
         memory: Option<usize>,
@@ -118,18 +126,38 @@ impl<'a> CudaNeighbours<'a> {
             Space::Clusters { .. } => (devices[..1].to_vec(), true),
         };
         let numbers = devices.iter().map(|device| device.index()).collect();
-        let make = move |number, frame: &RowFrame, rows: &Arc<Rows>, references| {
+        let make = move |number, frame: &RowFrame, rows: &Arc<Rows>, positions: &Positions| {
             let device = devices.iter().find(|device| device.index() == number);
             let device = device.expect("is one of the numbers");
             let open = || {
+                let exact = match space {
+                    Space::Points { points, .. } => {
+                        ExactRows::within(device, points, rows, memory)?
+                    }
+                    Space::Clusters { .. } => None,
+                };
+                let memory =
+                    memory.map(|most| most - exact.as_ref().map_or(0, |rows| rows.bytes()));
+                let references = positions.references;
                 let mut one = Searcher::new(device, frame, rows, references, memory, whole)?;
+                if let Some(exact) = exact {
+                    one.decide_by(exact, positions)?;
+                }
                 // Requests of clusters are small.
                 let second = if whole { None } else { one.share()? };
                 Ok([Some(one), second].into_iter().flatten().collect())
             };
             open().inspect_err(|error| device.forget_on_failure(error))
         };
-        Self::on(space, handover, halves, monitor, numbers, Box::new(make))
+        Self::on(
+            cpu,
+            space,
+            handover,
+            halves,
+            monitor,
+            numbers,
+            Box::new(make),
+        )
     }
 }
 
@@ -137,6 +165,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     /// As [`CudaNeighbours::new`], on devices with these numbers. `make` makes the sweepers of a
     /// device. `halves` says that the devices can sweep in half precision.
     fn on(
+        cpu: &'a Cpu,
         space: Space<'a>,
         handover: &Handover,
         halves: bool,
@@ -144,9 +173,11 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         devices: Vec<usize>,
         make: Box<Make<'a, S>>,
     ) -> Result<Option<Self>> {
-        let others = match space {
-            Space::Points { points, references } => references as u32..points.rows() as u32,
-            Space::Clusters { .. } => 0..0,
+        let (points, others) = match space {
+            Space::Points { points, references } => {
+                (Some(points), references as u32..points.rows() as u32)
+            }
+            Space::Clusters { .. } => (None, 0..0),
         };
         let host = CpuNeighbours::new(space, monitor)?;
         let mut frames = host.frames().to_vec();
@@ -173,6 +204,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             second_sweeper: None,
             frames,
             others,
+            points,
+            cpu,
             host,
             positions: Positions::default(),
             changed: Vec::new(),
@@ -196,13 +229,13 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let frame = &self.frames[0];
         let (positions, rows) = Positions::new(frame, &self.host, self.others.clone())?;
         self.positions = positions;
-        let (make, rows, references) = (&self.make, &rows, self.positions.references);
+        let (make, rows, positions) = (&self.make, &rows, &self.positions);
         let is_left = |number: &&usize| !is_lost(&self.losses, **number);
         let left: Vec<usize> = self.devices.iter().filter(is_left).copied().collect();
         // Opens all devices in parallel, because copying rows and, at the first use, loading
         // kernels take time.
         let opened: Vec<Result<Vec<S>>> = std::thread::scope(|scope| {
-            let open = |&number| scope.spawn(move || make(number, frame, rows, references));
+            let open = |&number| scope.spawn(move || make(number, frame, rows, positions));
             let threads: Vec<_> = left.iter().map(open).collect();
             threads.into_iter().map(join).collect()
         });
@@ -328,7 +361,21 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             values: groups.collect(),
             request: self.requests,
         };
-        let (positions, monitor) = (&self.positions, self.monitor);
+        let (positions, cpu, monitor) = (&self.positions, self.cpu, self.monitor);
+        let exact_rows = self.sweepers.iter().filter_map(Sweeper::exact_rows);
+        let exact_rows: Vec<Arc<ExactRows>> = exact_rows.collect();
+        // Begun before the sweeps, which wait for them.
+        let copies: Vec<RowsCopy> = (exact_rows.iter())
+            .filter_map(|rows| rows.begin_copy())
+            .collect();
+        let points = self.points;
+        let copy_exact_rows = || {
+            for copy in copies {
+                if let Some(points) = points {
+                    copy.run(points, cpu, monitor);
+                }
+            }
+        };
         let losses_before = self.losses.len();
         let mut settler = Settler {
             host: &mut self.host,
@@ -346,8 +393,9 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             &mut self.sweepers,
             &batches,
             &mut self.losses,
+            copy_exact_rows,
             |sweeper, batch| sweeper.sweep(positions, request, capacity, groups, batch, monitor),
-            |batch, swept| match settler.settle(batch, &swept)? {
+            |batch, swept| match settler.settle(batch, swept)? {
                 Settled::All(nearest) => take(&nearest).map(ControlFlow::Continue),
                 Settled::TooManyOpen => Ok(ControlFlow::Break(())),
             },

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{sys, CudaSlice, CudaStream, DevicePtr, DriverError};
 
+use super::decision::{DecisionBatch, DecisionBuffers, ExactRows};
 use super::launch::SearchKernels;
 use super::layout::{row_len, TILE};
+use super::memory_plan::usable_memory;
 use super::positions::Positions;
 use super::query_batch::{DeviceBatch, QueryBatch};
 use super::references::References;
@@ -39,6 +41,16 @@ pub struct Searcher {
     most_memory: Option<usize>,
     /// Whether all references must be on the device at the same time.
     whole: bool,
+    exact: Option<Exact>,
+    buffers: Option<DecisionBuffers>,
+}
+
+/// What a device needs for exact distances.
+#[derive(Clone)]
+struct Exact {
+    rows: Arc<ExactRows>,
+    /// The index of the point at each position.
+    indices: Arc<CudaSlice<u32>>,
 }
 
 impl Searcher {
@@ -58,7 +70,7 @@ impl Searcher {
         let kernels = SearchKernels::new(device, frame)?;
         let failed = |error: DriverError| device.error("making room for points", &error);
         let stream = device.context.new_stream().map_err(failed)?;
-        let memory = memory(device, most_memory)?;
+        let memory = usable_memory(device, most_memory)?;
         let scatter = &kernels.scatter;
         let all = References::new(device, &stream, scatter, rows, references, memory, whole)?;
         let has_queries = all.whole().is_some() && references == rows.count();
@@ -72,7 +84,31 @@ impl Searcher {
             rows: (!has_queries).then(|| rows.clone()),
             most_memory,
             whole,
+            exact: None,
+            buffers: None,
         })
+    }
+
+    /// Lets the device decide about candidates by these rows, which are those of all points.
+    ///
+    /// # Errors
+    /// As [`Searcher::new`].
+    pub fn decide_by(&mut self, rows: Arc<ExactRows>, positions: &Positions) -> Result<()> {
+        let copy = || {
+            let indices = self.stream.clone_htod(&positions.indices)?;
+            // Another stream uses the indices, too.
+            self.stream.synchronize()?;
+            DriverResult::Ok(Arc::new(indices))
+        };
+        let indices = copy().map_err(|error| self.device.error("copying points", &error))?;
+        self.exact = Some(Exact { rows, indices });
+        Ok(())
+    }
+
+    /// Makes [`Sweeper::sweep`] return candidates.
+    #[cfg(test)]
+    pub fn leave_decisions_to_the_host(&mut self) {
+        self.exact = None;
     }
 }
 
@@ -95,7 +131,7 @@ impl Sweeper for Searcher {
         let queries = &request.queries[batch.clone()];
         let swept = self.try_sweep(positions, request, capacity, groups, batch, monitor);
         let swept = swept.map_err(|stopped| match stopped {
-            Stopped::Interrupted => Error::Interrupt,
+            Stopped::Other(error) => error,
             Stopped::Failed(error) => {
                 let what = format!("neighbours of {}", in_words(queries, positions.references));
                 self.device.error(&what, &error)
@@ -121,6 +157,8 @@ impl Sweeper for Searcher {
             references,
             groups: DeviceGroups::default(),
             rows: self.rows.clone(),
+            exact: self.exact.clone(),
+            buffers: None,
             ..*self
         }))
     }
@@ -136,6 +174,10 @@ impl Sweeper for Searcher {
         } else {
             8 * TILE
         }
+    }
+
+    fn exact_rows(&self) -> Option<Arc<ExactRows>> {
+        self.exact.as_ref().map(|exact| exact.rows.clone())
     }
 
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
@@ -180,8 +222,9 @@ impl DeviceGroups {
 
 /// The reason why a sweep has ended early.
 enum Stopped {
-    Interrupted,
     Failed(DriverError),
+    /// An interrupt, or too little memory of the host.
+    Other(Error),
 }
 
 impl From<DriverError> for Stopped {
@@ -202,22 +245,50 @@ impl Searcher {
         monitor: &Monitor,
     ) -> std::result::Result<Swept, Stopped> {
         let frame = &self.frame;
-        let queries = QueryBatch::new(frame, positions, request, batch);
+        let queries = QueryBatch::new(frame, positions, request, batch.clone());
         let mut buffers = DeviceBatch::new(&self.stream, frame, &queries, capacity)?;
         let strides = self.copy_queries(&queries.positions, &mut buffers.coordinates)?;
         let groups = self.groups.of(groups, &self.stream)?;
         let mut sweep = buffers.sweep(&self.stream, &self.frame, groups, strides);
         // SAFETY: the buffers have the sizes given by `sweep`, and live until the stream is
         // synchronized below or in `drop`.
-        unsafe {
-            self.sweep_chunks(&mut sweep, monitor)?;
-            self.kernels.pack(&self.stream, &sweep, &buffers.packed)?;
+        unsafe { self.sweep_chunks(&mut sweep, monitor)? };
+        if let Some(exact) = self.exact.clone() {
+            if let Some(rows) = exact.rows.wait() {
+                return self.decide(&sweep, request, batch, &exact, &rows);
+            }
         }
-        // Sleeps until the sweep has ended, so that the host's threads can decide meanwhile. The
-        // copies below would spin-wait.
+        let packed = buffers.packed(&self.stream)?;
+        // SAFETY: as above; `packed` has room for the candidates that are kept.
+        unsafe { self.kernels.pack(&self.stream, &sweep, &packed)? };
+        self.sleep()?;
+        Ok(Swept::Candidates(buffers.fetch(&self.stream, &packed)?))
+    }
+
+    /// Decides about the candidates of a sweep for a batch of queries.
+    fn decide(
+        &mut self,
+        sweep: &Sweep,
+        request: &NeighbourRequest,
+        batch: Range<usize>,
+        exact: &Exact,
+        rows: &CudaSlice<f64>,
+    ) -> std::result::Result<Swept, Stopped> {
+        let batch = DecisionBatch::new(&self.stream, request, batch)?;
+        let decision = batch.decision(&self.stream, &self.frame, &exact.rows, rows, &exact.indices);
+        // SAFETY: the buffers have the sizes given by `sweep` and `decision`. They live until the
+        // stream is synchronized below or in `drop`.
+        unsafe { self.kernels.decide(&self.stream, sweep, &decision)? };
+        self.sleep()?;
+        let decided = batch.fetch(&self.stream, &mut self.buffers)?;
+        Ok(Swept::Decided(decided.map_err(Stopped::Other)?))
+    }
+
+    /// Sleeps until all kernels of the stream have ended, so that the host's threads can work
+    /// meanwhile. Copies would spin-wait.
+    fn sleep(&self) -> DriverResult<()> {
         let blocking = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
-        self.stream.record_event(Some(blocking))?.synchronize()?;
-        Ok(buffers.fetch(&self.stream)?)
+        self.stream.record_event(Some(blocking))?.synchronize()
     }
 
     /// Launches the sweeps of all references, chunk by chunk.
@@ -239,7 +310,7 @@ impl Searcher {
         let mut before = 0;
         for _ in 0..self.references.chunks() {
             if monitor.stopped() {
-                return Err(Stopped::Interrupted);
+                return Err(Stopped::Other(Error::Interrupt));
             }
             let chunk = self.references.begin_turn()?;
             sweep.references = chunk.address;
@@ -311,12 +382,6 @@ impl Searcher {
         }
         Ok(strides)
     }
-}
-
-/// Bytes of a device's memory that a search may take: 15/16 of the free memory, but at most `most`.
-fn memory(device: &Device, most: Option<usize>) -> Result<usize> {
-    let free = device.free_memory()? / 16 * 15;
-    Ok(most.map_or(free, |most| most.min(free)))
 }
 
 /// Names queries in messages by their row numbers, from 1. Queries from number `references` on are

@@ -1,5 +1,5 @@
-//! The decision about the candidates of sweeps: the CPU computes exact distances, in double
-//! precision.
+//! The decision about the candidates of sweeps, by exact distances in double precision. Where the
+//! device has not decided, the CPU does.
 //!
 //! A query is settled once its candidates prove which references are nearest. Otherwise it stays
 //! open. A second sweep collects more candidates of open queries. The CPU searches for queries that
@@ -15,15 +15,11 @@ use gmhclust_core::neighbours::single::RowFrame;
 use gmhclust_core::neighbours::{NeighbourLists, NeighbourRequest, Neighbours};
 use rayon::prelude::*;
 
-use super::layout::{room, MOST_ROOM};
+use super::layout::{room, MOST_CANDIDATES};
 use super::positions::Positions;
-use super::sweeper::{Groups, Sweeper, Swept};
+use super::sweeper::{Candidates, Decided, Groups, Sweeper, Swept};
 use super::work_queue::DeviceLoss;
 use crate::policy;
-
-/// Largest number of candidates of a query that a sweep may keep. The CPU searches for queries that
-/// need more.
-pub const MOST_CANDIDATES: usize = MOST_ROOM / 4;
 
 /// Largest number of bytes of candidates that are collected at a time.
 pub const BATCH_BYTES: usize = 1 << 31;
@@ -72,12 +68,12 @@ pub struct Settler<'s, 'a, S> {
 }
 
 impl<S: Sweeper> Settler<'_, '_, S> {
-    /// Settles a batch, given its candidates.
+    /// Settles a batch, given the result of its sweep.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`], except that the failure of a device is stored in
     /// [`Settler::loss`].
-    pub fn settle(&mut self, batch: Range<usize>, swept: &Swept) -> Result<Settled> {
+    pub fn settle(&mut self, batch: Range<usize>, swept: Swept) -> Result<Settled> {
         self.monitor.check()?;
         let first = self.decide(self.request, batch.clone(), swept);
         let queries = &self.request.queries[batch.clone()];
@@ -87,6 +83,9 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         }
         if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::OPEN_RATIO) {
             return Ok(Settled::TooManyOpen);
+        }
+        if open.len() == 0 {
+            return Ok(Settled::All(first.into_lists()));
         }
         // Answers of later searches, by the query's index in the batch.
         let mut later = BTreeMap::new();
@@ -131,7 +130,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
                 }
                 break;
             };
-            let second = self.decide(&request, some.clone(), &swept);
+            let second = self.decide(&request, some.clone(), swept);
             for (i, &at) in open.at[some.clone()].iter().enumerate() {
                 match second.limit(i) {
                     Some(limit) => still_open.push(at, open.queries[some.start + i], limit),
@@ -163,18 +162,34 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         }
     }
 
-    /// Decides about the queries of a batch. A query stays open if its candidates do not suffice.
-    fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: &Swept) -> Decisions {
+    /// The decisions about the queries of a batch.
+    fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: Swept) -> Decisions {
+        match swept {
+            Swept::Candidates(candidates) => self.decide_on_host(request, batch, &candidates),
+            Swept::Decided(all) => Decisions {
+                each: batch.len(),
+                parts: vec![all],
+            },
+        }
+    }
+
+    /// Decides about the candidates of the queries of a batch.
+    fn decide_on_host(
+        &self,
+        request: &NeighbourRequest,
+        batch: Range<usize>,
+        candidates: &Candidates,
+    ) -> Decisions {
         let (host, frame, positions) = (&*self.host, self.frame, self.positions);
         let tasks = TASKS_PER_THREAD * rayon::current_num_threads();
         let each = batch.len().div_ceil(tasks).clamp(1, QUERIES_PER_TASK);
         let decide = |start: usize| {
-            let mut some = SomeDecisions::default();
+            let mut some = Decided::default();
             let mut best = TopK::default();
             let mut found = Vec::new();
             for i in start..(start + each).min(batch.len()) {
                 let at = batch.start + i;
-                let floor = swept.candidates(i, frame, positions, request, at, &mut found);
+                let floor = candidates.of(i, frame, positions, request, at, &mut found);
                 let decided = floor.and_then(|floor| {
                     let found = found.iter().copied();
                     host.decide(request, at, found, floor, &mut best)
@@ -224,22 +239,23 @@ impl OpenQueries {
     }
 }
 
-/// The decisions about a batch's queries.
+/// The decisions about a batch's queries. A query stays open if its candidates do not suffice.
 struct Decisions {
-    parts: Vec<SomeDecisions>,
+    parts: Vec<Decided>,
     /// Number of queries in each part; the last part may have fewer.
     each: usize,
 }
 
-#[derive(Default)]
-struct SomeDecisions {
-    /// Empty for a query that stays open.
-    nearest: NeighbourLists,
-    /// By query, if it stays open, an upper bound on the distances in the answer.
-    limits: Vec<Option<f64>>,
-}
-
 impl Decisions {
+    /// The nearest references of all queries, none of which is open.
+    fn into_lists(mut self) -> NeighbourLists {
+        if self.parts.len() == 1 {
+            return self.parts.remove(0).nearest;
+        }
+        let queries = self.parts.iter().map(|part| part.limits.len()).sum();
+        NeighbourLists::of_all(queries, |at| self.of(at))
+    }
+
     /// The nearest references of the `i`-th query.
     fn of(&self, i: usize) -> &[(f64, u32)] {
         self.parts[i / self.each].nearest.of(i % self.each)

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::RowFrame;
-use gmhclust_core::neighbours::NeighbourRequest;
+use gmhclust_core::neighbours::{NeighbourLists, NeighbourRequest};
 
+use super::decision::ExactRows;
 use super::layout::{bound, first_beyond, position};
 use super::positions::Positions;
 use super::rows::Rows;
@@ -16,7 +17,7 @@ use super::work_queue::Worker;
 /// A sweeper of all references: a device, or a test double.
 pub trait Sweeper: Worker + Sync {
     /// Sweeps all references for a batch of a request's queries and keeps `capacity` candidates of
-    /// each query.
+    /// each query. Decides about them if the device has the exact rows.
     ///
     /// # Errors
     /// As [`gmhclust_core::neighbours::Neighbours::nearest`]; if a device fails, the error names
@@ -53,6 +54,9 @@ pub trait Sweeper: Worker + Sync {
     /// `Error::Device` when the device fails.
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()>;
 
+    /// The rows for exact distances on the device. `None` if the host decides about candidates.
+    fn exact_rows(&self) -> Option<Arc<ExactRows>>;
+
     /// Replaces all rows by `rows`, all of which are references.
     ///
     /// # Errors
@@ -68,8 +72,24 @@ pub struct Groups {
     pub request: usize,
 }
 
+/// The result of a sweep for a batch of queries.
+pub enum Swept {
+    Candidates(Candidates),
+    /// The device has decided about the candidates.
+    Decided(Decided),
+}
+
+/// The decisions about consecutive queries.
+#[derive(Default)]
+pub struct Decided {
+    /// Empty for a query that stays open.
+    pub nearest: NeighbourLists,
+    /// By query, if it stays open, an upper bound on the distances in the answer.
+    pub limits: Vec<Option<f64>>,
+}
+
 /// The candidates of a batch of queries.
-pub struct Swept {
+pub struct Candidates {
     /// Number of candidates kept of each query.
     pub capacity: usize,
     /// Number of candidates of a query for which the sweep had room.
@@ -83,14 +103,14 @@ pub struct Swept {
     pub keys: Vec<u64>,
 }
 
-impl Swept {
+impl Candidates {
     /// Writes the candidates of the `i`-th query of the batch, which is the `at`-th query of the
     /// request, to `found`: lower bounds and indices, in increasing order. Returns a lower bound on
     /// the distances of all other references within the limit, if there are any.
     ///
     /// # Errors
     /// The query's limit, if the sweep dropped candidates.
-    pub fn candidates(
+    pub fn of(
         &self,
         i: usize,
         frame: &RowFrame,

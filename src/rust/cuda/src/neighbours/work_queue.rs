@@ -133,8 +133,8 @@ type Report<T> = (usize, usize, Result<T>);
 
 /// Lets `workers` do `work` on pieces, each worker in its own thread. A worker claims the next
 /// piece when it has done a piece, so a fast worker does more pieces. Meanwhile the calling thread
-/// passes results to `take`, in the order of the pieces, until all pieces are done or `take`
-/// breaks. Returns whether `take` broke.
+/// calls `begin`, and then passes results to `take`, in the order of the pieces, until all pieces
+/// are done or `take` breaks. Returns whether `take` broke.
 ///
 /// If a device fails, its workers get no more pieces, another device does the piece that failed,
 /// and the device is added to `losses`.
@@ -146,6 +146,7 @@ pub fn process<W: Worker, T: Send>(
     workers: &mut [W],
     pieces: &[Range<usize>],
     losses: &mut Vec<DeviceLoss>,
+    begin: impl FnOnce(),
     work: impl Fn(&mut W, Range<usize>) -> Result<T> + Sync,
     take: impl FnMut(Range<usize>, T) -> Result<ControlFlow<()>>,
 ) -> Result<ControlFlow<()>> {
@@ -172,6 +173,7 @@ pub fn process<W: Worker, T: Send>(
         }
         // Only the threads hold senders now, so the reports end when the threads end.
         drop(sender);
+        begin();
         let taken = take_in_order(&receiver, pieces, losses, take);
         queue.stop();
         taken
@@ -261,6 +263,7 @@ mod tests {
             workers,
             &pieces(count),
             &mut lost,
+            || {},
             |worker, piece| {
                 worker.begun += 1;
                 if worker.fails_at == Some(worker.begun) {
@@ -303,7 +306,7 @@ mod tests {
             Ok(())
         };
         let lost = &mut Vec::new();
-        let processed = process(&mut workers, &pieces(3), lost, work, |_, ()| DONE);
+        let processed = process(&mut workers, &pieces(3), lost, || {}, work, |_, ()| DONE);
         assert_eq!(processed, DONE);
         assert!(workers.iter().all(|worker| worker.begun == 1));
     }
@@ -318,6 +321,7 @@ mod tests {
             &mut workers,
             &pieces(1_000_000),
             &mut lost,
+            || {},
             |worker, piece| {
                 worker.begun += 1;
                 if piece.start == 30 {
@@ -338,6 +342,7 @@ mod tests {
                 &mut workers,
                 &pieces(1_000_000),
                 &mut lost,
+                || {},
                 |_, _| Ok(()),
                 |_, ()| Err(error.clone()),
             );
@@ -377,6 +382,7 @@ mod tests {
             &mut workers,
             &pieces(2),
             &mut lost,
+            || {},
             |worker, piece| {
                 worker.begun += 1;
                 if worker.begun == 1 {
@@ -430,7 +436,14 @@ mod tests {
             }
             Ok(())
         };
-        let processed = process(&mut workers, &pieces(50), &mut lost, work, |_, ()| DONE);
+        let processed = process(
+            &mut workers,
+            &pieces(50),
+            &mut lost,
+            || {},
+            work,
+            |_, ()| DONE,
+        );
         assert_eq!(processed, Err(gone(0)));
         assert_eq!(lost.len(), 1);
     }
@@ -467,6 +480,7 @@ mod tests {
                 &mut counters(0..2),
                 &pieces(50),
                 &mut Vec::new(),
+                || {},
                 |_, piece| {
                     assert!(piece.start != 60, "piece 20");
                     Ok(())

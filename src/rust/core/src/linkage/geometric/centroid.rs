@@ -46,7 +46,7 @@ fn by_centres(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    let x = Observations::new(centred(x)?)?;
+    let x = Observations::new(device.cpu().install(|| centred(x))?)?;
     let problem = Problem::of_centroids(&x, union);
     monitor.expect(work(problem.clusters()));
     let merges = device.agglomerate(&[problem], monitor)?;

@@ -1,5 +1,7 @@
 //! Ward's, average and McQuitty linkage of points, by the means of clusters.
 
+use rayon::prelude::*;
+
 use super::centred::centred;
 use super::near_clusters::{NearClusters, WANTED};
 use super::reciprocal_merges::ReciprocalMerges;
@@ -13,10 +15,6 @@ use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use crate::neighbours::{Exclusion, MeanLinkage, NeighbourDevice, NeighbourRequest, Space};
 use crate::observations::Observations;
-
-/// Smallest number of queries per batch of the first search. If a quarter of all queries is more, a
-/// batch has a quarter. Larger batches take more memory for their answers.
-const FEWEST_QUERIES: usize = 1 << 12;
 
 /// Ward's linkage of the rows of `x`: the tree and the heights of R's `hclust(dist(x), "ward.D2")`,
 /// √(2ab/(a+b)) times the distance of the centroids of two clusters with a and b members (Ward
@@ -190,22 +188,21 @@ fn near_points(
         }
     };
     let mut references = device.references(space, monitor)?;
-    for queries in queries.chunks((n / 4).max(FEWEST_QUERIES)) {
-        let request = NeighbourRequest {
-            queries,
-            wanted: WANTED,
-            limits: None,
-            exclusion: Exclusion::Itself,
+    let request = NeighbourRequest {
+        queries: &queries,
+        wanted: WANTED,
+        limits: None,
+        exclusion: Exclusion::Itself,
+    };
+    references.nearest_in_blocks(&request, &mut |lists| {
+        let of_query = |query: usize| {
+            let mut found = NearClusters::nearest(lists.of(query), 0);
+            found.lower_bound -= rounding;
+            found
         };
-        references.nearest_in_blocks(&request, &mut |lists| {
-            near.extend(lists.iter().map(|list| {
-                let mut found = NearClusters::nearest(list, 0);
-                found.lower_bound -= rounding;
-                found
-            }));
-            monitor.advance(lists.len() as u64);
-            Ok(())
-        })?;
-    }
+        near.par_extend((0..lists.len()).into_par_iter().map(of_query));
+        monitor.advance(lists.len() as u64);
+        Ok(())
+    })?;
     Ok(near)
 }

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use super::near_clusters::{bound_of_union, NearClusters, WANTED};
 use crate::error::Result;
-use crate::matrix::bounding_box;
+use crate::matrix::bounding_box_on_threads;
 use crate::memory;
 use crate::merge::Merge;
 use crate::metric::Points;
@@ -368,10 +368,10 @@ impl<'a> ReciprocalMerges<'a> {
     }
 }
 
-/// The length of the diagonal of the points' bounding box.
+/// The length of the diagonal of the points' bounding box. Works on the threads of the calling pool.
 fn diagonal(points: &Points) -> f64 {
-    let rows = points.values().chunks_exact(points.columns());
-    let (least, greatest) = bounding_box(rows, points.columns());
+    let (n, columns) = (points.rows(), points.columns());
+    let (least, greatest) = bounding_box_on_threads(n, |i| points.row(i), columns);
     let spans = least.iter().zip(&greatest).map(|(l, g)| g - l);
     spans.map(|span| span * span).sum::<f64>().sqrt()
 }

@@ -273,6 +273,11 @@ impl RowFrame {
         down(bound.max(0.0))
     }
 
+    /// One unit of a bound in data units, a power of two.
+    pub fn distance_unit(&self) -> f64 {
+        self.distance_unit
+    }
+
     /// A limit in view units, rounded up.
     pub fn limit(&self, limit: f64) -> f32 {
         up(limit / self.distance_unit)

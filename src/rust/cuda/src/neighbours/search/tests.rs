@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use super::super::layout::{first_beyond, row_len, NO_GROUP, SCALARS};
-use super::super::sweeper::{Groups, Swept};
+use super::super::sweeper::{Candidates, Groups, Swept};
 use super::super::work_queue::Worker;
 use super::*;
 use gmhclust_core::knn;
@@ -111,7 +111,7 @@ impl Sweeper for Fake {
             return Err(Self::gone(self.device));
         }
         assert!(batch.len() <= self.most_queries);
-        let mut swept = Swept {
+        let mut swept = Candidates {
             capacity,
             room: room(capacity),
             counts: Vec::new(),
@@ -149,7 +149,11 @@ impl Sweeper for Fake {
                 .counts
                 .push(if is_full { u32::MAX } else { kept as u32 });
         }
-        Ok(swept)
+        Ok(Swept::Candidates(swept))
+    }
+
+    fn exact_rows(&self) -> Option<Arc<ExactRows>> {
+        None
     }
 
     fn share(&mut self) -> Result<Option<Self>> {
@@ -217,7 +221,7 @@ impl Fakes {
         space: Space<'a>,
         monitor: &'a Monitor,
     ) -> Result<Option<CudaNeighbours<'a, Fake>>> {
-        let make = |device, frame: &RowFrame, rows: &Arc<Rows>, _| {
+        let make = |device, frame: &RowFrame, rows: &Arc<Rows>, _: &Positions| {
             let fails_at = self.fail_at[device];
             if fails_at == Some(0) {
                 self.failed.lock().unwrap().insert(device);
@@ -234,7 +238,16 @@ impl Fakes {
             sweeps_per_copy: 8,
             ..Handover::default()
         };
-        CudaNeighbours::on(space, &handover, true, monitor, devices, Box::new(make))
+        let cpu = &self.cpu;
+        CudaNeighbours::on(
+            cpu,
+            space,
+            &handover,
+            true,
+            monitor,
+            devices,
+            Box::new(make),
+        )
     }
 }
 
@@ -470,7 +483,8 @@ fn share_of_margin(
     let monitor = Monitor::default();
     let devices = std::slice::from_ref(device);
     let handover = Handover::default();
-    let neighbours = CudaNeighbours::new(devices, space, &handover, None, &monitor);
+    let cpu = Cpu::new(2).unwrap();
+    let neighbours = CudaNeighbours::new(devices, &cpu, space, &handover, None, &monitor);
     let mut neighbours = neighbours.unwrap().unwrap();
     let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
     let request = NeighbourRequest {
@@ -492,8 +506,11 @@ fn share_of_margin(
         values: vec![0; n],
         request: 1,
     };
+    sweepers[0].leave_decisions_to_the_host();
     let swept = sweepers[0].sweep(positions, &request, capacity, &groups, 0..n, &monitor);
-    let swept = swept.unwrap();
+    let Ok(Swept::Candidates(swept)) = swept else {
+        unreachable!("the host decides");
+    };
     let (_, margin) = frame.margins();
     let view = |index: u32| frame.view(points.row(index as usize), 1.0);
     let mut largest = 0.0f64;
