@@ -224,31 +224,8 @@ __device__ void lower_threshold(const Sweep &s, uint query, float limit) {
   s.bases[query] = base < 0 ? __double2float_ru(base * (1 - 1e-15)) : up(base);
 }
 
-// Turns a query's candidates into keys (bounds, then positions), a block for each query. Keeps the
-// `capacity` least keys, sorted. The threshold becomes the one of the first key that is left out.
-extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep) {
-  extern __shared__ ulong keys[];
-  uint query = blockIdx.x, count = sweep.counts[query], kept = sweep.kept[query];
-  // A candidate without room may have been the nearest, so nothing is known of this query.
-  if (count > sweep.room || count == kept) return;
-  ulong *candidates = sweep.candidates + (size_t)query * sweep.room;
-  ulong floor = sweep.floors[query];
-  uint size = 1;
-  while (size < count) size *= 2;
-  for (uint i = threadIdx.x; i < size; i += NARROW_THREADS) {
-    ulong key = NOTHING;
-    if (i < count) {
-      key = candidates[i];
-      if (i >= kept) {
-        uint reference = (uint)key;
-        float least = bound(sweep, __uint_as_float((uint)(key >> 32)), query, reference);
-        key = (ulong)__float_as_uint(least) << 32 | reference;
-      }
-      if (key >= floor) key = NOTHING;
-    }
-    keys[i] = key;
-  }
-  __syncthreads();
+// Sorts `size` keys of shared memory, a power of two. The others are greatest.
+__device__ void sort_bitonically(ulong *keys, uint size) {
   for (uint width = 2; width <= size; width *= 2) {
     for (uint step = width / 2; step > 0; step /= 2) {
       for (uint i = threadIdx.x; i < size; i += NARROW_THREADS) {
@@ -262,14 +239,58 @@ extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep)
       __syncthreads();
     }
   }
-  for (uint i = threadIdx.x; i < min(count, sweep.capacity); i += NARROW_THREADS)
-    candidates[i] = keys[i];
+}
+
+// Sorts at most NARROW_THREADS keys of shared memory. Keys are different, except NOTHING.
+__device__ void sort_by_ranks(ulong *keys, uint count) {
+  uint i = threadIdx.x, rank = 0;
+  ulong own = i < count ? keys[i] : NOTHING;
+  for (uint j = 0; j < count; j++) rank += keys[j] < own;
+  __syncthreads();
+  if (i < count) keys[i] = NOTHING;
+  __syncthreads();
+  if (own != NOTHING) keys[rank] = own;
+  __syncthreads();
+}
+
+// Turns a query's candidates into keys (bounds, then positions), a block for each query. Keeps the
+// `capacity` least keys, sorted. The threshold becomes the one of the first key that is left out.
+extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep) {
+  extern __shared__ ulong keys[];
+  uint query = blockIdx.x, count = sweep.counts[query], kept = sweep.kept[query];
+  // A candidate without room may have been the nearest, so nothing is known of this query.
+  if (count > sweep.room || count == kept) return;
+  ulong *candidates = sweep.candidates + (size_t)query * sweep.room;
+  ulong floor = sweep.floors[query];
+  bool is_small = count <= NARROW_THREADS;
+  uint size = is_small ? count : NARROW_THREADS, found = 0;
+  while (size < count) size *= 2;
+  for (uint first = 0; first < size; first += NARROW_THREADS) {
+    uint i = first + threadIdx.x;
+    ulong key = NOTHING;
+    if (i < count) {
+      key = candidates[i];
+      if (i >= kept) {
+        uint reference = (uint)key;
+        float least = bound(sweep, __uint_as_float((uint)(key >> 32)), query, reference);
+        key = (ulong)__float_as_uint(least) << 32 | reference;
+      }
+      if (key >= floor) key = NOTHING;
+    }
+    if (i < size) keys[i] = key;
+    // Ends the writes to `keys`, too.
+    found += __syncthreads_count(key != NOTHING);
+  }
+  if (is_small)
+    sort_by_ranks(keys, count);
+  else
+    sort_bitonically(keys, size);
+  uint least = min(found, sweep.capacity);
+  for (uint i = threadIdx.x; i < least; i += NARROW_THREADS) candidates[i] = keys[i];
   if (threadIdx.x > 0) return;
-  uint least = 0;
-  while (least < min(count, sweep.capacity) && keys[least] != NOTHING) least++;
   sweep.counts[query] = least;
   sweep.kept[query] = least;
-  if (count > sweep.capacity && keys[sweep.capacity] != NOTHING) {
+  if (found > sweep.capacity) {
     ulong left_out = keys[sweep.capacity];
     sweep.floors[query] = left_out;
     lower_threshold(sweep, query, __uint_as_float((uint)(left_out >> 32)));

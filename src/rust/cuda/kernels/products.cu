@@ -6,7 +6,7 @@
 // Views are stored row after row, with two halves for each number, a multiple of 16 halves, and
 // zeros beyond the last coordinate. Their values are SCALE times those of the frame. A block has a
 // tile of queries and processes some tiles of references; the coordinates of both stream through
-// shared memory. Each warp sums the products of EACH queries by EACH references.
+// shared memory. Each warp sums the products of EACH_DOWN queries by EACH_ACROSS references.
 
 #include "base.cuh"
 #include "products_launch.cuh"
@@ -19,11 +19,13 @@
 #define TOGETHER (THREADS / UNITS)
 
 // Number of sums that a thread looks at together.
-#define LOOKED_AT 8
+#define LOOKED_AT 4
 
-// Number of candidates that a warp has room for: up to WARP - 1 that it still holds, and one of
+// Number of candidates that a warp hands on together.
+#define HANDED (WARP / 2)
+// Number of candidates that a warp has room for: up to HANDED - 1 that it still holds, and one of
 // each thread.
-#define FOUND (2 * WARP)
+#define FOUND (HANDED + WARP)
 
 // Number of stages copied ahead of the current one. It is one less than it could be, so that the
 // other warps can go on for another stage while one warp looks at candidates.
@@ -91,6 +93,19 @@ __device__ __forceinline__ void add_products(float (&sums)[4], const uint (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// As `add_products`, to sums of 0.
+__device__ __forceinline__ void start_products(float (&sums)[4], const uint (&a)[4], uint b0,
+                                               uint b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+}
+
+// The bits of the allowance where there is no reference, minus infinity: no sum is then above its
+// threshold.
+__device__ const uint NO_REFERENCE = 0x80000000u | SINGLE_INFINITY_BITS;
+
 // Minus the frame's sum, times SQUARED_SCALE. A candidate has sum < threshold + allowance, which is
 // finish(..) / SQUARED_SCALE + allowance > -threshold here.
 __device__ __forceinline__ float finish(float sum) { return ABSOLUTE ? fabsf(sum) : sum; }
@@ -130,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
 
   // For each stage, a thread copies a unit of some queries and references. Beyond the last row, it
-  // copies the last row instead, and the sums of this row are ignored.
+  // copies the last row instead, and no sum of this row is above its threshold.
   uint unit = threadIdx.x % UNITS, row = threadIdx.x / UNITS;
   const ushort *queries[QUERIES / TOGETHER];
 #pragma unroll
@@ -160,11 +175,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
              (const ushort *)(sweep.references + reference * sweep.step) + start + unit * UNIT);
       }
     }
-    if (next_chunk == 0) {
+    if (next_chunk == 0 && threadIdx.x < REFERENCES) {
       uint reference = first_reference + next_tile * REFERENCES + threadIdx.x;
       const float *scalars = sweep.references + (ulong)sweep.columns * sweep.stride;
       copy_one(&allowances[next_tile % ALLOWED][threadIdx.x],
-               scalars + ALLOWANCE * sweep.stride + min(reference, sweep.last - 1) * sweep.step);
+               reference < sweep.last ? scalars + ALLOWANCE * sweep.stride + reference * sweep.step
+                                      : (const float *)&NO_REFERENCE);
     }
     arrive_after_copies(full_barriers + next_stage * sizeof(ulong));
     if (++next_chunk == chunks) next_chunk = 0, next_tile++;
@@ -173,31 +189,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   // The rows that a thread loads for the matrices: of queries, 16 rows of one unit, then of the
   // next; of references, two units of the first eight rows, then of the other eight.
-  uint warp_query = warp / ACROSS * EACH, warp_reference = warp % ACROSS * EACH;
+  uint warp_query = warp / ACROSS * EACH_DOWN, warp_reference = warp % ACROSS * EACH_ACROSS;
   uint query_row = warp_query + lane % 16, query_unit = lane / 16;
   uint reference_row = QUERIES + warp_reference + lane % 8 + lane / 16 * 8;
   uint reference_unit = lane / 8 % 2;
   // Two buffers of each: one is loaded while the other is multiplied.
-  uint a[2][EACH / HIGH][4], b[2][EACH / WIDE / 2][4];
-  float sums[EACH / HIGH][EACH / WIDE][4];
+  uint a[2][EACH_DOWN / HIGH][4], b[2][EACH_ACROSS / WIDE / 2][4];
+  float sums[EACH_DOWN / HIGH][EACH_ACROSS / WIDE][4];
   uint stage = 0, round = 0;
   auto load_step = [&](int step) {
     uint from = shared + stage * STAGE_BYTES;
     uint query = from + place(query_row, query_unit + 2 * step);
     uint reference = from + place(reference_row, reference_unit + 2 * step);
 #pragma unroll
-    for (int i = 0; i < EACH / HIGH; i++) load(a[step % 2][i], query + i * HIGH * DEPTH * 2);
+    for (int i = 0; i < EACH_DOWN / HIGH; i++) load(a[step % 2][i], query + i * HIGH * DEPTH * 2);
 #pragma unroll
-    for (int j = 0; j < EACH / WIDE / 2; j++)
+    for (int j = 0; j < EACH_ACROSS / WIDE / 2; j++)
       load(b[step % 2][j], reference + j * 2 * WIDE * DEPTH * 2);
   };
-  auto multiply_step = [&](int step) {
+  auto multiply_step = [&](int step, bool is_first) {
 #pragma unroll
-    for (int i = 0; i < EACH / HIGH; i++)
+    for (int i = 0; i < EACH_DOWN / HIGH; i++)
 #pragma unroll
-      for (int j = 0; j < EACH / WIDE; j++)
-        add_products(sums[i][j], a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
-                     b[step % 2][j / 2][j % 2 * 2 + 1]);
+      for (int j = 0; j < EACH_ACROSS / WIDE; j++)
+        if (is_first)
+          start_products(sums[i][j], a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
+                         b[step % 2][j / 2][j % 2 * 2 + 1]);
+        else
+          add_products(sums[i][j], a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
+                       b[step % 2][j / 2][j % 2 * 2 + 1]);
   };
   // Adds what the warp has found to the candidates of the queries, one for each thread.
   ulong *found = all_found[warp];
@@ -214,12 +234,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   for (int i = 0; i < AHEAD; i++) fetch();
   for (uint tile = 0; tile < tiles; tile++) {
-#pragma unroll
-    for (int i = 0; i < EACH / HIGH; i++)
-#pragma unroll
-      for (int j = 0; j < EACH / WIDE; j++)
-#pragma unroll
-        for (int k = 0; k < 4; k++) sums[i][j][k] = 0;
     for (uint chunk = 0; chunk < chunks; chunk++) {
       fetch();
       wait(full_barriers + stage * sizeof(ulong), round % 2);
@@ -229,7 +243,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int step = 0; step < DEPTH / STEP; step++) {
         if (step == steps) break;
         if (step + 1 < steps) load_step(step + 1);
-        multiply_step(step);
+        if (step == 0 && chunk == 0)
+          multiply_step(step, true);
+        else
+          multiply_step(step, false);
       }
       __syncwarp();
       if (lane == 0) arrive(empty_barriers + stage * sizeof(ulong));
@@ -238,24 +255,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     // A thread has two neighbouring sums in each matrix, for `rows` rows 8 apart. Most often none
     // of them is a candidate.
-    constexpr int rows = 2 * EACH / HIGH, across = 2 * EACH / WIDE, parts = across / LOOKED_AT;
+    constexpr int rows = 2 * EACH_DOWN / HIGH, across = 2 * EACH_ACROSS / WIDE,
+                  parts = across / LOOKED_AT;
     uint query = warp_query + lane / 4, column = warp_reference + lane % 4 * 2;
-    uint left = sweep.last - (first_reference + tile * REFERENCES + column);
     const float *allowed = &allowances[tile % ALLOWED][column];
     auto sum = [&](int i, int j) { return finish(sums[i / 2][j / 2][i % 2 * 2 + j % 2]); };
     float greatest[rows * parts];
 #pragma unroll
-    for (int i = 0; i < rows * parts; i++) greatest[i] = -single_infinity();
-#pragma unroll
     for (int j = 0; j < across; j++) {
-      uint place = j / 2 * WIDE + j % 2;
-      float allowance = (int)(left - place) > 0 ? allowed[place] : -single_infinity();
+      float allowance = allowed[j / 2 * WIDE + j % 2];
 #pragma unroll
       for (int i = 0; i < rows; i++) {
         float &of_part = greatest[i * parts + j / LOOKED_AT];
-        of_part = fmaxf(of_part, fmaf(sum(i, j), 1 / SQUARED_SCALE, allowance));
+        float value = fmaf(sum(i, j), 1 / SQUARED_SCALE, allowance);
+        of_part = j % LOOKED_AT == 0 ? value : fmaxf(of_part, value);
       }
     }
+    bool is_near = false;
+#pragma unroll
+    for (int i = 0; i < rows * parts; i++)
+      is_near |= greatest[i] > thresholds[query + i / parts * 8];
+    if (!__any_sync(WHOLE_WARP, is_near)) continue;
     uint near = 0;
 #pragma unroll
     for (int i = 0; i < rows * parts; i++)
@@ -281,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int j = 0; j < LOOKED_AT; j++) {
         uint place = first + j / 2 * WIDE + j % 2;
         float value = fmaf(looked_at[j][threadIdx.x], 1 / SQUARED_SCALE, allowed[place]);
-        bits |= ((int)(left - place) > 0 && value > threshold) << j;
+        bits |= (value > threshold) << j;
       }
       while (uint all = __ballot_sync(WHOLE_WARP, bits)) {
         if (bits) {
@@ -293,9 +313,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         count += __popc(all);
         __syncwarp();
-        if (count < WARP) continue;
-        count -= WARP;
-        hand_on(count + lane);
+        while (count >= HANDED) {
+          count -= HANDED;
+          if (lane < HANDED) hand_on(count + lane);
+        }
         __syncwarp();
       }
     }

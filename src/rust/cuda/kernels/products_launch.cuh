@@ -5,13 +5,14 @@
 
 #include "base.cuh"
 
-// A tile has QUERIES by REFERENCES pairs. A block has DOWN by ACROSS warps, each with EACH by EACH
-// pairs.
+// A tile has QUERIES by REFERENCES pairs. A block has DOWN by ACROSS warps, each with EACH_DOWN by
+// EACH_ACROSS pairs.
 #define DOWN 2
-#define ACROSS 4
-#define EACH 64
-#define QUERIES (DOWN * EACH)
-#define REFERENCES (ACROSS * EACH)
+#define ACROSS 8
+#define EACH_DOWN 64
+#define EACH_ACROSS 32
+#define QUERIES (DOWN * EACH_DOWN)
+#define REFERENCES (ACROSS * EACH_ACROSS)
 #define WARPS (DOWN * ACROSS)
 #define THREADS (WARPS * WARP)
 

@@ -1,6 +1,7 @@
 //! The order of the points on the devices.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use gmhclust_core::error::Result;
@@ -30,8 +31,8 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Assigns positions: the references in a random order, then `others`. Also returns the rows of
-    /// all points.
+    /// Assigns positions: the references in a random order, then `others`. Also returns
+    /// the rows of all points. Works on the threads of the calling pool.
     ///
     /// # Errors
     /// `Error::Memory` if the host has too little memory for the rows.
@@ -40,15 +41,10 @@ impl Positions {
         host: &CpuNeighbours,
         others: Range<u32>,
     ) -> Result<(Self, Arc<Rows>)> {
-        let mut indices = host.references();
-        shuffle(&mut indices);
+        let mut indices = shuffled(&host.references());
         let references = indices.len();
         indices.extend(others);
-        let most = indices.iter().max().map_or(0, |&most| most as usize + 1);
-        let mut positions = vec![0; most];
-        for (position, &index) in indices.iter().enumerate() {
-            positions[index as usize] = position as u32;
-        }
+        let positions = inverse(&indices);
         let (rows, scalars) = rows(frame, host, &indices)?;
         let row_major = frame.precision() == ViewPrecision::Half;
         let rows = Rows::new(rows, row_len(frame), row_major);
@@ -87,15 +83,64 @@ impl Positions {
     }
 }
 
-/// Shuffles with a fixed sequence of random numbers (Marsaglia's xorshift64).
-fn shuffle(indices: &mut [u32]) {
-    let mut state = 0x9E37_79B9_7F4A_7C15u64;
-    for i in (1..indices.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        indices.swap(i, (state % (i as u64 + 1)) as usize);
+/// These indices in a random order, always the same for a number of indices.
+fn shuffled(indices: &[u32]) -> Vec<u32> {
+    let places = (0..indices.len()).into_par_iter();
+    let shuffle = Shuffle::new(indices.len());
+    places.map(|place| indices[shuffle.of(place)]).collect()
+}
+
+/// A random permutation of the numbers below a limit, each of which is computed by itself: a
+/// Feistel network on pairs of halves of a number's bits (Luby and Rackoff 1988). What it maps to a
+/// number from the limit on, it maps again.
+struct Shuffle {
+    limit: usize,
+    /// Number of bits of a half.
+    bits: u32,
+}
+
+impl Shuffle {
+    fn new(limit: usize) -> Self {
+        let bits = limit.next_power_of_two().trailing_zeros().div_ceil(2);
+        Self { limit, bits }
     }
+
+    /// The number that takes the place of a number below the limit.
+    fn of(&self, mut number: usize) -> usize {
+        /// The golden section in binary digits, a usual factor of hashes.
+        const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+        const ROUNDS: u64 = 4;
+
+        let mask = (1 << self.bits) - 1;
+        loop {
+            let (mut left, mut right) = (number >> self.bits, number & mask);
+            for round in 1..=ROUNDS {
+                let mixed = (round << 32 | right as u64).wrapping_mul(FACTOR);
+                let mixed = (mixed ^ mixed >> 32).wrapping_mul(FACTOR) >> 32;
+                (left, right) = (right, left ^ mixed as usize & mask);
+            }
+            number = left << self.bits | right;
+            if number < self.limit {
+                return number;
+            }
+        }
+    }
+}
+
+/// By index, its place in `indices`; 0 for an index that is not there.
+fn inverse(indices: &[u32]) -> Vec<u32> {
+    let most = indices
+        .par_iter()
+        .max()
+        .map_or(0, |&most| most as usize + 1);
+    let places: Vec<AtomicU32> = (0..most)
+        .into_par_iter()
+        .map(|_| AtomicU32::new(0))
+        .collect();
+    indices.par_iter().enumerate().for_each(|(place, &index)| {
+        places[index as usize].store(place as u32, Ordering::Relaxed);
+    });
+    places.into_par_iter().map(AtomicU32::into_inner).collect()
 }
 
 /// The rows of some points, row by row, and a separate copy of their scalars. The scalars of a
@@ -132,4 +177,42 @@ fn rows(
         })
         .collect();
     Ok((rows, scalars))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_references_is_a_sample_of_all() {
+        for n in [1, 2, 3, 10, 256, 997, 5000] {
+            let indices: Vec<u32> = (0..n).map(|i| 3 * i + 1).collect();
+            let shuffled = shuffled(&indices);
+            let mut sorted = shuffled.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, indices);
+            let places = inverse(&shuffled);
+            for (place, &index) in shuffled.iter().enumerate() {
+                assert_eq!(places[index as usize] as usize, place);
+            }
+            // Any 400 consecutive ones have about as many of each tenth of all, and of each period.
+            for some in shuffled.windows(400).step_by(50) {
+                let share = |is_in: &dyn Fn(u32) -> bool| {
+                    let found = some.iter().filter(|&&index| is_in((index - 1) / 3));
+                    found.count() as f64 / 400.0
+                };
+                for part in 0..10 {
+                    let in_tenth = share(&|i| i * 10 / n == part);
+                    assert!(
+                        (0.04..=0.16).contains(&in_tenth),
+                        "{n}: {in_tenth} of {part}"
+                    );
+                }
+                for period in [2, 3, 8, 96] {
+                    let in_period = share(&|i| i % period == 0) - 1.0 / f64::from(period);
+                    assert!(in_period.abs() < 0.12, "{n}: {period}, {in_period}");
+                }
+            }
+        }
+    }
 }

@@ -18,7 +18,7 @@ const QUERIES: u32 = 128;
 /// References of a tile.
 const REFERENCES: u32 = 256;
 /// Threads of a block.
-const THREADS: u32 = 256;
+const THREADS: u32 = 512;
 /// Coordinates of a row that a stage has in shared memory.
 const DEPTH: u32 = 64;
 /// Stages of the pipeline of copies to shared memory.
@@ -39,7 +39,7 @@ const OLDEST: (i32, i32) = (8, 0);
 /// Bytes of a block's shared memory for coordinates.
 const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
 /// Upper bound on the bytes of a block's shared memory for everything but coordinates.
-const OTHER_SHARED_BYTES: u32 = 17_100;
+const OTHER_SHARED_BYTES: u32 = 19_100;
 
 /// The kernel that collects candidates in half precision.
 #[derive(Clone)]

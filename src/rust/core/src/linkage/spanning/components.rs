@@ -1,17 +1,18 @@
 //! The connected components of Borůvka's algorithm, and the search for edges between them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
 
-use super::core_distances::Weights;
-use super::disjoint_sets::DisjointSets;
+use super::core_distances::{Key, Weights};
+use super::labelled_sets::LabelledSets;
 use crate::error::Result;
 use crate::linkage::edge::Edge;
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::neighbours::{Exclusion, NeighbourLists, NeighbourRequest, Neighbours, MOST_LISTED};
 use crate::order_key::order_key;
+use crate::tasks::on_slots;
 
 /// The start of memory errors: what needs the memory.
 const COMPONENTS: &str = "the components of a spanning tree need";
@@ -30,8 +31,8 @@ const TAKEN_AT_A_TIME: usize = 1 << 16;
 /// finds make searches of the next parts unnecessary. Only the time depends on it.
 const PARTS: usize = 8;
 
-/// The order of the edges at a point: by weight, by distance, and by the other end.
-type Key = (f64, f64, u32);
+/// No point.
+const NONE: u32 = u32::MAX;
 
 /// The points of other components with the least edges to a point.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +81,7 @@ pub struct ConnectedComponents<'a> {
     weights: Weights<'a>,
     monitor: &'a Monitor,
     /// The sets of points that are joined. Their roots name the components.
-    sets: DisjointSets,
+    sets: LabelledSets,
     known: Vec<NearestOutside>,
     /// By component: the least known edge out of it, in this round.
     least: Vec<Option<Edge>>,
@@ -102,7 +103,7 @@ impl<'a> ConnectedComponents<'a> {
             neighbours,
             weights,
             monitor,
-            sets: DisjointSets::new(n)?,
+            sets: LabelledSets::new(n)?,
             known: memory::filled(COMPONENTS, n, NearestOutside::NOTHING)?,
             least: memory::filled(COMPONENTS, n, None)?,
             edges: memory::room(COMPONENTS, n - 1)?,
@@ -112,14 +113,15 @@ impl<'a> ConnectedComponents<'a> {
 
     /// Takes known lists of the nearest other points of each point, before the first round. All
     /// lists have the same length, at least 1.
-    pub fn know(&mut self, nearest: &NeighbourLists) {
+    pub fn know(&mut self, nearest: &NeighbourLists) -> Result<()> {
         let points: Vec<u32> = (0..self.known.len() as u32).collect();
         let wanted = nearest.of(0).len();
         for some in points.chunks(TAKEN_AT_A_TIME) {
             let limits = vec![f64::INFINITY; some.len()];
-            self.take(some, &limits, wanted, |at| nearest.of(some[at] as usize));
+            self.take(some, &limits, wanted, |at| nearest.of(some[at] as usize))?;
         }
         self.is_first = false;
+        Ok(())
     }
 
     /// The edges so far.
@@ -142,58 +144,30 @@ impl<'a> ConnectedComponents<'a> {
             let known = known.iter_mut().zip(own);
             known.for_each(|(known, &own)| known.leave(own, components));
         });
-        self.find_least()?;
+        self.least.par_iter_mut().for_each(|least| *least = None);
+        self.update_least((0..self.known.len() as u32).into_par_iter())?;
         let largest = self.sets.largest();
         self.search(largest)?;
         self.least[largest as usize] = None;
+        // No other component's least edge is above an edge at it. So where each has chosen the next
+        // one around a circle, all have chosen the same edge, and they are two.
         let Self {
             least, sets, edges, ..
         } = self;
-        for edge in least.iter().flatten() {
-            let [a, b] = [edge.lower, edge.higher].map(|end| sets.root(end));
-            // Two components may have chosen the same edge.
-            if a != b {
-                sets.unite(a, b);
-                edges.push(*edge);
-            }
-        }
-        sets.flatten();
-        Ok(())
-    }
-
-    /// Finds the least known edge of each component, by both of its ends.
-    fn find_least(&mut self) -> Result<()> {
-        let n = self.known.len();
-        self.least.par_iter_mut().for_each(|least| *least = None);
-        // Threads agree on the least weights. Few edges have one of these.
-        let mut weights = memory::room(COMPONENTS, n)?;
-        weights.resize_with(n, || AtomicU64::new(u64::MAX));
-        let points = || (0..n as u32).into_par_iter().with_min_len(POINTS_PER_TASK);
-        let of_ends = |point: u32| {
-            let (edge, ends) = self.least_edge(point)?;
-            Some((
-                order_key(edge.weight + 0.0),
-                ends.map(|end| &weights[end as usize]),
-            ))
-        };
-        points().for_each(|point| {
-            let Some((weight, ends)) = of_ends(point) else {
-                return;
-            };
-            for end in ends {
-                if weight < end.load(Ordering::Relaxed) {
-                    end.fetch_min(weight, Ordering::Relaxed);
-                }
-            }
+        let united = sets.unite_all(|component, roots| {
+            let edge = least[component as usize]?;
+            let ends = [edge.lower, edge.higher].map(|end| roots[end as usize]);
+            Some(if ends[0] == component {
+                ends[1]
+            } else {
+                ends[0]
+            })
         });
-        let has_least = |&point: &u32| {
-            let is_least = |(weight, ends): (u64, [&AtomicU64; 2])| {
-                ends.iter().any(|end| end.load(Ordering::Relaxed) == weight)
-            };
-            of_ends(point).is_some_and(is_least)
-        };
-        let some: Vec<u32> = points().filter(has_least).collect();
-        some.into_iter().for_each(|point| self.update_least(point));
+        edges.extend(
+            united
+                .iter()
+                .filter_map(|&component| least[component as usize]),
+        );
         Ok(())
     }
 
@@ -208,23 +182,54 @@ impl<'a> ConnectedComponents<'a> {
         self.sets.roots()[point as usize]
     }
 
-    /// Updates the least edges of both components by a point's least edge.
-    fn update_least(&mut self, point: u32) {
-        let Some((edge, components)) = self.least_edge(point) else {
-            return;
-        };
-        for component in components {
-            let least = &mut self.least[component as usize];
-            if least.is_none_or(|least| edge.order(&least).is_lt()) {
-                *least = Some(edge);
+    /// Updates the least edges of components by the least edges of some points, at both ends. Works
+    /// on the threads of the calling pool.
+    fn update_least(&mut self, points: impl IndexedParallelIterator<Item = u32>) -> Result<()> {
+        // By component, the point whose edge is the least so far.
+        let mut best = memory::room(COMPONENTS, self.known.len())?;
+        best.resize_with(self.known.len(), || AtomicU32::new(NONE));
+        points.with_min_len(POINTS_PER_TASK).for_each(|point| {
+            let Some((edge, components)) = self.least_edge(point) else {
+                return;
+            };
+            let is_less = |other: u32| match self.least_edge(other) {
+                Some((other, _)) => edge.order(&other).is_lt(),
+                None => true,
+            };
+            for component in components {
+                let best = &best[component as usize];
+                let mut before = best.load(Ordering::Relaxed);
+                while before == NONE || is_less(before) {
+                    let exchanged = best.compare_exchange_weak(
+                        before,
+                        point,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
+                    match exchanged {
+                        Ok(_) => break,
+                        Err(now) => before = now,
+                    }
+                }
             }
-        }
-    }
-
-    /// The order of an edge at a point.
-    fn key(&self, point: u32, (distance, other): (f64, u32)) -> Key {
-        let weight = self.weights.edge(distance, point, other).weight;
-        (weight, distance, other)
+        });
+        let mut all = std::mem::take(&mut self.least);
+        let places = all.par_iter_mut().zip(best).with_min_len(POINTS_PER_TASK);
+        places.for_each(|(least, best)| {
+            let best = best.into_inner();
+            let edge = if best == NONE {
+                None
+            } else {
+                self.least_edge(best)
+            };
+            if let Some((edge, _)) = edge {
+                if least.is_none_or(|least| edge.order(&least).is_lt()) {
+                    *least = Some(edge);
+                }
+            }
+        });
+        self.least = all;
+        Ok(())
     }
 
     /// The greatest key that an edge out of a point's component can have to be its least edge.
@@ -241,7 +246,7 @@ impl<'a> ConnectedComponents<'a> {
     fn is_open(&self, point: u32) -> bool {
         let known = &self.known[point as usize];
         if let Some(least) = known.least() {
-            if self.key(point, least) <= known.lower_bound {
+            if self.weights.key(point, least) <= known.lower_bound {
                 return false;
             }
         }
@@ -309,7 +314,7 @@ impl<'a> ConnectedComponents<'a> {
                 }
                 Ok(())
             })?;
-            self.take(&queries, &limits, wanted, |at| nearest.of(at));
+            self.take(&queries, &limits, wanted, |at| nearest.of(at))?;
         }
         Ok(())
     }
@@ -322,73 +327,78 @@ impl<'a> ConnectedComponents<'a> {
         limits: &[f64],
         wanted: usize,
         found: impl Fn(usize) -> &'n [(f64, u32)] + Sync,
-    ) {
-        let this = &*self;
-        let nearest: Vec<NearestOutside> = (points.par_iter().zip(limits).enumerate())
-            .with_min_len(POINTS_PER_TASK)
-            .map(|(at, (&point, &limit))| this.nearest_outside(point, wanted, limit, found(at)))
-            .collect();
-        for (&point, nearest) in points.iter().zip(nearest) {
-            self.known[point as usize] = nearest;
-            self.update_least(point);
-        }
-    }
-
-    /// The state of a point after a search for the `wanted` nearest points of other components
-    /// within `limit`. If `found` has fewer points, it has all points within the limit.
-    fn nearest_outside(
-        &self,
-        point: u32,
-        wanted: usize,
-        limit: f64,
-        found: &[(f64, u32)],
-    ) -> NearestOutside {
-        let is_complete = found.len() < wanted;
-        let (distance, other) = match found.last() {
-            Some(&last) if !is_complete => last,
-            _ => (limit, u32::MAX),
-        };
-        let mut lower_bound = (self.weights.least(distance, point), distance, other);
-        let sorted: Vec<(f64, u32)>;
-        let found = match self.weights {
-            Weights::Distance => found,
-            Weights::MutualReachability(_) => {
-                sorted = self.sorted_by_key(point, found);
-                &sorted
-            }
-        };
-        let is_settled = is_complete || self.key(point, found[0]) <= lower_bound;
-        if let Some(&dropped) = found.get(WANTED) {
-            let dropped = self.key(point, dropped);
-            if dropped < lower_bound {
-                lower_bound = dropped;
-            }
-        }
-        let kept = &found[..found.len().min(WANTED)];
-        let mut nearest = NearestOutside {
-            count: kept.len() as u32,
-            wanted: if is_settled {
-                WANTED as u32
-            } else {
-                2 * wanted as u32
+    ) -> Result<()> {
+        let mut order = memory::collected(COMPONENTS, 0..points.len() as u32)?;
+        order.par_sort_unstable_by_key(|&at| points[at as usize]);
+        let weights = self.weights;
+        on_slots(
+            &mut self.known,
+            1,
+            &order,
+            |&at| points[at as usize],
+            |&at, known| {
+                let at = at as usize;
+                known[0] = nearest_outside(weights, points[at], wanted, limits[at], found(at));
             },
-            lower_bound,
-            ..NearestOutside::NOTHING
-        };
-        let places = nearest.points.iter_mut().zip(&mut nearest.distances);
-        for ((other, distance), &kept) in places.zip(kept.iter().rev()) {
-            (*distance, *other) = kept;
-        }
-        nearest
+        );
+        self.update_least(points.par_iter().copied())
     }
+}
 
-    /// Points found near a point, by the order of their edges.
-    fn sorted_by_key(&self, point: u32, found: &[(f64, u32)]) -> Vec<(f64, u32)> {
-        let mut sorted = found.to_vec();
-        sorted.sort_by(|&a, &b| {
-            let [a, b] = [a, b].map(|one| self.key(point, one));
-            a.partial_cmp(&b).expect("distances are numbers")
-        });
-        sorted
+/// The state of a point after a search for the `wanted` nearest points of other components
+/// within `limit`. If `found` has fewer points, it has all points within the limit.
+fn nearest_outside(
+    weights: Weights,
+    point: u32,
+    wanted: usize,
+    limit: f64,
+    found: &[(f64, u32)],
+) -> NearestOutside {
+    let is_complete = found.len() < wanted;
+    let (distance, other) = match found.last() {
+        Some(&last) if !is_complete => last,
+        _ => (limit, u32::MAX),
+    };
+    let mut lower_bound = (weights.least(distance, point), distance, other);
+    let sorted: Vec<(f64, u32)>;
+    let found = match weights {
+        Weights::Distance => found,
+        Weights::MutualReachability(_) => {
+            sorted = sorted_by_key(weights, point, found);
+            &sorted
+        }
+    };
+    let is_settled = is_complete || weights.key(point, found[0]) <= lower_bound;
+    if let Some(&dropped) = found.get(WANTED) {
+        let dropped = weights.key(point, dropped);
+        if dropped < lower_bound {
+            lower_bound = dropped;
+        }
     }
+    let kept = &found[..found.len().min(WANTED)];
+    let mut nearest = NearestOutside {
+        count: kept.len() as u32,
+        wanted: if is_settled {
+            WANTED as u32
+        } else {
+            2 * wanted as u32
+        },
+        lower_bound,
+        ..NearestOutside::NOTHING
+    };
+    let places = nearest.points.iter_mut().zip(&mut nearest.distances);
+    for ((other, distance), &kept) in places.zip(kept.iter().rev()) {
+        (*distance, *other) = kept;
+    }
+    nearest
+}
+
+/// Points found near a point, by the order of their edges.
+fn sorted_by_key(weights: Weights, point: u32, found: &[(f64, u32)]) -> Vec<(f64, u32)> {
+    let mut sorted = found.to_vec();
+    sorted.sort_by(|&a, &b| {
+        let [a, b] = [a, b].map(|one| weights.key(point, one));
+        a.partial_cmp(&b).expect("distances are numbers")
+    });
+    sorted
 }

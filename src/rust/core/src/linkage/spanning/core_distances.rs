@@ -41,6 +41,9 @@ pub fn core_distances(
     Ok(cores)
 }
 
+/// The order of the edges at a point: by weight, by distance, and by the other end.
+pub type Key = (f64, f64, u32);
+
 /// The weights of edges.
 #[derive(Debug, Clone, Copy)]
 pub enum Weights<'a> {
@@ -56,6 +59,11 @@ impl Weights<'_> {
     pub fn edge(&self, distance: f64, a: u32, b: u32) -> Edge {
         let weight = self.least(distance, a).max(self.least(distance, b));
         Edge::weighted(weight, distance, a, b)
+    }
+
+    /// The order of the edge from a point to another one at this distance.
+    pub fn key(&self, point: u32, (distance, other): (f64, u32)) -> Key {
+        (self.edge(distance, point, other).weight, distance, other)
     }
 
     /// The least weight of an edge of this distance at a point.

@@ -1,7 +1,5 @@
 //! Sets of points that can be united (union–find).
 
-use rayon::prelude::*;
-
 use crate::error::Result;
 use crate::memory;
 
@@ -14,8 +12,6 @@ pub struct DisjointSets {
     parents: Vec<u32>,
     /// By root: number of points.
     sizes: Vec<u32>,
-    /// By point: the root of its set at the last call of [`DisjointSets::flatten`].
-    roots: Vec<u32>,
 }
 
 impl DisjointSets {
@@ -24,7 +20,6 @@ impl DisjointSets {
         Ok(Self {
             parents: memory::collected(COMPONENTS, 0..n as u32)?,
             sizes: memory::filled(COMPONENTS, n, 1)?,
-            roots: memory::collected(COMPONENTS, 0..n as u32)?,
         })
     }
 
@@ -38,24 +33,6 @@ impl DisjointSets {
         point
     }
 
-    /// By point, the root of its set when the last call of [`DisjointSets::flatten`] ended, or at
-    /// the start.
-    pub fn roots(&self) -> &[u32] {
-        &self.roots
-    }
-
-    /// Makes each root the parent of all points of its set, on the threads of the calling pool.
-    pub fn flatten(&mut self) {
-        let Self { parents, roots, .. } = self;
-        roots.par_iter_mut().enumerate().for_each(|(point, root)| {
-            *root = parents[point];
-            while parents[*root as usize] != *root {
-                *root = parents[*root as usize];
-            }
-        });
-        parents.copy_from_slice(roots);
-    }
-
     /// Unites the sets of two different roots; returns the root of the result.
     pub fn unite(&mut self, a: u32, b: u32) -> u32 {
         let (small, large) = if self.sizes[a as usize] < self.sizes[b as usize] {
@@ -66,13 +43,5 @@ impl DisjointSets {
         self.parents[small as usize] = large;
         self.sizes[large as usize] += self.sizes[small as usize];
         large
-    }
-
-    /// The root of the largest set.
-    pub fn largest(&self) -> u32 {
-        let roots = (0..self.parents.len() as u32).filter(|&p| self.parents[p as usize] == p);
-        roots
-            .max_by_key(|&root| self.sizes[root as usize])
-            .expect("there are points")
     }
 }

@@ -25,6 +25,7 @@ mod boruvka;
 mod components;
 mod core_distances;
 mod disjoint_sets;
+mod labelled_sets;
 mod single_linkage;
 
 pub use super::edge::Edge;
