@@ -123,8 +123,8 @@ impl Job {
         }
     }
 
-    /// As [`Job::start_reading_all`], for work that fills in a vector of doubles; `work` includes the
-    /// length of the vector, and `to_r` gets the vector. This avoids a copy of large results.
+    /// As [`Job::start_reading_all`], for work that fills in a vector of doubles; `work` includes
+    /// the length of the vector, and `to_r` gets the vector. This avoids a copy of large results.
     pub fn start_filling<T, W>(
         observations: usize,
         vectors: Vec<Robj>,
@@ -159,7 +159,8 @@ impl Job {
         job
     }
 
-    /// As [`Job::start_reading_all`], for work that fills in a vector of integers and one of doubles; `work` includes their lengths, and `to_r` gets both.
+    /// As [`Job::start_reading_all`], for work that fills in a vector of integers and one of
+    /// doubles; `work` includes their lengths, and `to_r` gets both.
     pub fn start_reading_and_filling<T, W>(
         observations: usize,
         vectors: Vec<Robj>,
@@ -185,7 +186,7 @@ impl Job {
         };
         let ((integers, to_integers), (doubles, to_doubles)) = (integers, doubles);
         let filling = move |monitor: &Monitor| {
-            // SAFETY: as for `start_reading_all` and `start_filling`: the job keeps all these vectors.
+            // SAFETY: as for `start_reading_all` and `start_filling`: the job keeps all vectors.
             let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
             // SAFETY: as above.
             let (integers, doubles) = unsafe { (to_integers.values(), to_doubles.values()) };

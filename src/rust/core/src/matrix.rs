@@ -258,8 +258,8 @@ pub fn bounding_box<'a>(
     (least, greatest)
 }
 
-/// As [`bounding_box`], of `rows` rows, given a function that returns a row. Works on the threads of
-/// the calling pool.
+/// As [`bounding_box`], of `rows` rows, given a function that returns a row. Works on the threads
+/// of the calling pool.
 pub fn bounding_box_on_threads<'a>(
     rows: usize,
     row: impl Fn(usize) -> &'a [f64] + Sync,

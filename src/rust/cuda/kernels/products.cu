@@ -35,9 +35,10 @@
 // + 1 tiles later, when no warp works on it any more.
 #define ALLOWED (STAGES + 1)
 
-// Index of a unit of a row within a stage, such that neither copies nor `load` have bank conflicts.
+// Index of a unit of a row within a stage, such that neither copies nor `load` have bank conflicts:
+// the same unit of 8 consecutive rows is in different banks.
 __device__ __forceinline__ uint place(uint row, uint unit) {
-  return row * DEPTH * 2 + (unit ^ row % UNITS) * UNIT * 2;
+  return row * DEPTH * 2 + (unit ^ row / TURNS % UNITS) * UNIT * 2;
 }
 
 __device__ __forceinline__ void copy(uint to, const ushort *from) {
@@ -147,9 +148,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   // For each stage, a thread copies a unit of some queries and references. Beyond the last row, it
   // copies the last row instead, and no sum of this row is above its threshold.
   uint unit = threadIdx.x % UNITS, row = threadIdx.x / UNITS;
-  const ushort *queries[QUERIES / TOGETHER];
+  constexpr int query_copies = (QUERIES + TOGETHER - 1) / TOGETHER;
+  const ushort *queries[query_copies];
 #pragma unroll
-  for (int i = 0; i < QUERIES / TOGETHER; i++) {
+  for (int i = 0; i < query_copies; i++) {
     uint query = min(first_query + row + i * TOGETHER, sweep.query_count - 1);
     queries[i] = (const ushort *)(sweep.queries + query * sweep.query_step) + unit * UNIT;
   }
@@ -164,8 +166,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       // If a stage holds all coordinates of the queries, they stay there.
       if (chunks > 1 || next_round == 0) {
 #pragma unroll
-        for (int i = 0; i < QUERIES / TOGETHER; i++)
-          copy(stage + i * TOGETHER * DEPTH * 2, queries[i] + start);
+        for (int i = 0; i < query_copies; i++)
+          if (row + i * TOGETHER < QUERIES)
+            copy(stage + i * TOGETHER * DEPTH * 2, queries[i] + start);
       }
       uint first = first_reference + next_tile * REFERENCES + row;
 #pragma unroll
@@ -175,10 +178,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
              (const ushort *)(sweep.references + reference * sweep.step) + start + unit * UNIT);
       }
     }
-    if (next_chunk == 0 && threadIdx.x < REFERENCES) {
-      uint reference = first_reference + next_tile * REFERENCES + threadIdx.x;
+    for (uint i = threadIdx.x; next_chunk == 0 && i < REFERENCES; i += THREADS) {
+      uint reference = first_reference + next_tile * REFERENCES + i;
       const float *scalars = sweep.references + (ulong)sweep.columns * sweep.stride;
-      copy_one(&allowances[next_tile % ALLOWED][threadIdx.x],
+      copy_one(&allowances[next_tile % ALLOWED][i],
                reference < sweep.last ? scalars + ALLOWANCE * sweep.stride + reference * sweep.step
                                       : (const float *)&NO_REFERENCE);
     }
@@ -197,10 +200,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   uint a[2][EACH_DOWN / HIGH][4], b[2][EACH_ACROSS / WIDE / 2][4];
   float sums[EACH_DOWN / HIGH][EACH_ACROSS / WIDE][4];
   uint stage = 0, round = 0;
-  auto load_step = [&](int step) {
+  auto load_step = [&](int step, uint turn) {
     uint from = shared + stage * STAGE_BYTES;
     uint query = from + place(query_row, query_unit + 2 * step);
-    uint reference = from + place(reference_row, reference_unit + 2 * step);
+    uint reference =
+        from + place(reference_row, reference_unit + 2 * step) + turn * ABREAST * DEPTH * 2;
 #pragma unroll
     for (int i = 0; i < EACH_DOWN / HIGH; i++) load(a[step % 2][i], query + i * HIGH * DEPTH * 2);
 #pragma unroll
@@ -233,21 +237,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   };
 
   for (int i = 0; i < AHEAD; i++) fetch();
-  for (uint tile = 0; tile < tiles; tile++) {
+  // The turns of a tile that have references.
+  auto turns_of = [&](uint tile) {
+    uint left = sweep.last - (first_reference + tile * REFERENCES);
+    return min((uint)TURNS, (left + ABREAST - 1) / ABREAST);
+  };
+  uint turn = 0, turns = turns_of(0);
+  auto end_turn = [&](uint &tile) {
+    if (++turn < turns) return;
+    turn = 0, tile++;
+    turns = turns_of(tile);
+  };
+  for (uint tile = 0; tile < tiles; end_turn(tile)) {
     for (uint chunk = 0; chunk < chunks; chunk++) {
-      fetch();
-      wait(full_barriers + stage * sizeof(ulong), round % 2);
-      load_step(0);
+      if (turn == 0) {
+        fetch();
+        wait(full_barriers + stage * sizeof(ulong), round % 2);
+      }
+      load_step(0, turn);
       uint steps = min(DEPTH, width - chunk * DEPTH) / STEP;
 #pragma unroll
       for (int step = 0; step < DEPTH / STEP; step++) {
         if (step == steps) break;
-        if (step + 1 < steps) load_step(step + 1);
+        if (step + 1 < steps) load_step(step + 1, turn);
         if (step == 0 && chunk == 0)
           multiply_step(step, true);
         else
           multiply_step(step, false);
       }
+      if (turn + 1 < turns) continue;
       __syncwarp();
       if (lane == 0) arrive(empty_barriers + stage * sizeof(ulong));
       if (++stage == STAGES) stage = 0, round++;
@@ -257,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     // of them is a candidate.
     constexpr int rows = 2 * EACH_DOWN / HIGH, across = 2 * EACH_ACROSS / WIDE,
                   parts = across / LOOKED_AT;
-    uint query = warp_query + lane / 4, column = warp_reference + lane % 4 * 2;
+    uint query = warp_query + lane / 4, column = turn * ABREAST + warp_reference + lane % 4 * 2;
     const float *allowed = &allowances[tile % ALLOWED][column];
     auto sum = [&](int i, int j) { return finish(sums[i / 2][j / 2][i % 2 * 2 + j % 2]); };
     float greatest[rows * parts];

@@ -262,8 +262,12 @@ kernels! {
     NEIGHBOURS_QUOTIENTS = "neighbours_quotients";
     NEIGHBOURS_PRODUCTS = "neighbours_products";
     NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
-    PRODUCTS = "products";
-    PRODUCTS_ABSOLUTE = "products_absolute";
+    PRODUCTS_16 = "products_16";
+    PRODUCTS_32 = "products_32";
+    PRODUCTS_64 = "products_64";
+    PRODUCTS_ABSOLUTE_16 = "products_absolute_16";
+    PRODUCTS_ABSOLUTE_32 = "products_absolute_32";
+    PRODUCTS_ABSOLUTE_64 = "products_absolute_64";
     TREE_16 = "tree_16";
     TREE_52 = "tree_52";
     TREE_104 = "tree_104";
@@ -303,7 +307,14 @@ archives! {
         "neighbours_products",
         "neighbours_absolute_products",
     ];
-    "products" for [80, 90]: &["products", "products_absolute"];
+    "products" for [80, 90]: &[
+        "products_16",
+        "products_32",
+        "products_64",
+        "products_absolute_16",
+        "products_absolute_32",
+        "products_absolute_64",
+    ];
     "tree" for [80, 90]: &["tree_16", "tree_52", "tree_104", "tree_208"];
 }
 

@@ -147,7 +147,7 @@ impl CandidateSearch {
         let search = Self {
             convert_centers: at.kernel("convert_centers_to_halves")?,
             find_thresholds: at.kernel("find_thresholds")?,
-            collect: Collect::of_sums(at.device, false)?,
+            collect: Collect::of_sums(at.device, false, sizes.width as usize)?,
             decide_candidates: at.kernel("decide_candidates")?,
             sizes,
             memory,

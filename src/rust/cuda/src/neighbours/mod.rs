@@ -1,7 +1,7 @@
 //! Searches for nearest references on CUDA devices. A device sweeps in half or single precision.
 //! Then it decides about the candidates in double precision, if it has memory for all rows in
-//! double precision; otherwise the CPU does. kernels/neighbours.cu has the sweep in single precision
-//! and the decision, and kernels/products.cu has the sweep in half precision.
+//! double precision; otherwise the CPU does. kernels/neighbours.cu has the sweep in single
+//! precision and the decision, and kernels/products.cu has the sweep in half precision.
 //!
 //! Each module imports only from the modules above it:
 //! - [`layout`] and [`halves`]: rows, keys and tiles as the kernels read them;

@@ -368,7 +368,7 @@ impl<'a> ReciprocalMerges<'a> {
     }
 }
 
-/// The length of the diagonal of the points' bounding box. Works on the threads of the calling pool.
+/// The length of the diagonal of the points' bounding box, on the threads of the calling pool.
 fn diagonal(points: &Points) -> f64 {
     let (n, columns) = (points.rows(), points.columns());
     let (least, greatest) = bounding_box_on_threads(n, |i| points.row(i), columns);

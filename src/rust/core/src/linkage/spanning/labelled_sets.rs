@@ -11,8 +11,8 @@ const COMPONENTS: &str = "the components of a spanning tree need";
 /// Number of points per task of a thread. Only the time depends on it.
 const POINTS_PER_TASK: usize = 1 << 12;
 
-/// Disjoint sets of points. [`DisjointSets`](super::disjoint_sets::DisjointSets) unites two sets at a
-/// time.
+/// Disjoint sets of points, many of which are united at a time. For two at a time, see
+/// [`DisjointSets`](super::disjoint_sets::DisjointSets).
 pub struct LabelledSets {
     /// By point: the root of its set; a root is its own root.
     roots: Vec<u32>,
