@@ -38,10 +38,12 @@
 #' Minkowski distances, correlations of data with missing values, and ranks, and prepares the data.
 #'
 #' [gknn()], [gneighbours()], [gmst()], and [ghclust()] from data without a matrix: The GPU screens
-#' all observations for the neighbours of each observation, and the CPU decides among the few
-#' remaining candidates. Data center GPUs such as A100 and H100 screen in half precision on tensor
-#' cores if half precision is precise enough: for Euclidean distances, correlations and cosines in 8
-#' columns or more. The CPU does all work for the binary and Minkowski metrics.
+#' all observations for the neighbours of each observation, and decides among the few remaining
+#' candidates by distances in double precision. The CPU decides if the GPU has too little memory for
+#' all observations in double precision, and among clusters of several observations. Data center
+#' GPUs such as A100 and H100 screen in half precision on tensor cores if half precision is precise
+#' enough: for Euclidean distances, correlations and cosines in 8 columns or more. The CPU does all
+#' work for the binary and Minkowski metrics.
 #'
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations. It compares all
 #' observations with all centers in single precision or, for many centers on data center GPUs, in

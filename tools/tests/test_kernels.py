@@ -65,6 +65,21 @@ class Bundles(unittest.TestCase):
             lzma.compress(text.replace(old, new).encode(), lzma.FORMAT_ALONE)
         )
 
+    def test_only_modules_of_changed_sources_are_to_be_made(self):
+        self.assertEqual(sorted(kernels.made()), ["a_1", "a_2", "b"])
+        text, binaries = kernels.made()["a_2"]
+        self.assertEqual(text, "// a_2\n.version 8\n")
+        self.assertEqual(binaries, {"sm_80": b"a_2 sm_80", "sm_90": b"a_2 sm_90"})
+        self.write("b.cu", "changed\n")
+        self.assertEqual(sorted(kernels.made()), ["a_1", "a_2"])
+        self.write("base.cuh", "changed\n")
+        self.assertEqual(kernels.made(), {})
+        self.build()
+        self.write("modules.toml", TABLE.replace('SIZE = "2"', 'SIZE = "3"'))
+        self.assertEqual(sorted(kernels.made()), ["a_1", "b"])
+        (self.folder / "bundle").write_bytes(b"damaged")
+        self.assertEqual(kernels.made(), {})
+
     def test_a_bundle_is_read_as_it_was_written(self):
         bundle = kernels.read_bundle()
         self.assertEqual(list(bundle.ptx), ["a_1", "a_2", "b"])

@@ -359,7 +359,7 @@ impl Drop for Work<'_> {
     }
 }
 
-/// Whether the kernel CanberraInRange of distances.cu can compute the distances: the metric is
+/// Whether the form CanberraInRange of forms.cuh can compute the distances: the metric is
 /// Canberra with 0/0 as 0 or omitted, and each coordinate is 0 or has a magnitude from 2^-500 to
 /// 2^500, so that quotients cannot overflow.
 fn in_range(points: &Points) -> bool {
