@@ -25,24 +25,24 @@ fn job_gdist(x: Robj, y: Robj, metric: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("method", &metric)?;
         let choice = device::choice(&device)?;
-        let (n, columns) = rvalue::size(&vectors[0], "x")?;
-        let others = match vectors.get(1) {
-            Some(y) => Some(rvalue::size(y, "y")?.0),
-            None => None,
-        };
-        let pairs = match others {
-            Some(others) => Pairs::across(n, others),
+        let sizes = vector::sizes(&vectors, ["x", "y"])?;
+        let (n, columns) = sizes[0];
+        let pairs = match sizes.get(1) {
+            Some(&(others, _)) => Pairs::across(n, others),
             None => Pairs::within(n),
         };
         // The result, and two copies of the data.
-        let copies = 2 * (n + others.unwrap_or(0)) * columns;
+        let copies = 2 * sizes
+            .iter()
+            .map(|(rows, columns)| rows * columns)
+            .sum::<usize>();
         plan(
             &pairs.name(),
             ((pairs.count() + copies) * size_of::<f64>()) as f64,
         )?;
         let work = move |monitor: &Monitor, values: &[&[f64]], distances: &mut [f64]| {
             let engine = Engine::new(&choice, &Workload::distances(&pairs, columns))?;
-            let points = vector::points(metric, values, columns, engine.cpu(), monitor)?;
+            let points = vector::points(metric, values, &sizes, engine.cpu(), monitor)?;
             engine.run(monitor, |on| {
                 on.distances(&points, &pairs, distances, monitor)
             })?;

@@ -35,11 +35,9 @@ fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
     let vectors = vector::with_optional(x, query);
     let rows = rvalue::rows(&vectors[vectors.len() - 1]);
     let prepare = || {
-        let (n, columns) = rvalue::size(&vectors[0], "x")?;
-        let queries = match vectors.get(1) {
-            Some(query) => rvalue::size(query, "query")?.0,
-            None => n,
-        };
+        let sizes = vector::sizes(&vectors, ["x", "query"])?;
+        let (n, columns) = sizes[0];
+        let queries = sizes.get(1).map_or(n, |&(queries, _)| queries);
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
         let k = usize::try_from(k).unwrap_or(0);
@@ -55,7 +53,7 @@ fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
             move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
                 let engine = Engine::new(&choice, &Workload::pairs_of(queries, n, columns))?;
                 let cpu = engine.cpu();
-                let points = vector::points(metric, values, columns, cpu, monitor)?;
+                let points = vector::points(metric, values, &sizes, cpu, monitor)?;
                 let mut search = knn::Search::new(&points, n, k, cpu)?;
                 engine.run(monitor, |on| search.run(on, monitor))?;
                 let graph = search.into_graph();

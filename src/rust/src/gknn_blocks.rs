@@ -45,17 +45,15 @@ fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: Lis
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
-        let (n, columns) = rvalue::size(&vectors[0], "x")?;
-        let rows = match vectors.get(1) {
-            Some(query) => n + rvalue::size(query, "query")?.0,
-            None => n,
-        };
+        let sizes = vector::sizes(&vectors, ["x", "query"])?;
+        let (n, columns) = sizes[0];
+        let rows = sizes.iter().map(|&(rows, _)| rows).sum::<usize>();
         let bytes = BYTES_PER_VALUE * rows * columns;
         plan("the observations of a block need", bytes as f64)?;
         let before = digest::from_text(digest);
         Ok(move |monitor: &Monitor, values: &[&[f64]]| {
             let engine = Engine::new(&choice, &Workload::preparation(rows, columns))?;
-            let all = engine.cpu().install(|| vector::stacked(values, columns))?;
+            let all = engine.cpu().install(|| vector::stacked(values, &sizes))?;
             let (x, query) = all.values().split_at(n * columns);
             let digests = [
                 gmhclust_core::digest::digest(x, before),

@@ -38,7 +38,7 @@ fn job_gmst(x: Robj, metric: List, spanning: List, device: List) -> Robj {
         let Spanning { min_points, known } = Spanning::of(&spanning)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let engine = Engine::new(&choice, &Workload::pairs_of(n, n, columns))?;
-            let points = vector::points(metric, &[values], columns, engine.cpu(), monitor)?;
+            let points = vector::points(metric, &[values], &[(n, columns)], engine.cpu(), monitor)?;
             engine.run(monitor, |on| match &known {
                 Some(known) => {
                     spanning::tree_from_neighbours(&points, min_points, known, on, monitor)

@@ -45,9 +45,10 @@ fn job_gneighbours(
         let metric = arguments::metric("metric", &metric)?;
         let choice = device::choice(&device)?;
         let radius = Values::<f64>::of(&radius, "radius")?.to_vec();
-        let (n, columns) = rvalue::size(&vectors[0], "x")?;
-        let rows = match vectors.get(1) {
-            Some(query) => n..n + rvalue::size(query, "query")?.0,
+        let sizes = vector::sizes(&vectors, ["x", "query"])?;
+        let (n, columns) = sizes[0];
+        let rows = match sizes.get(1) {
+            Some(&(queries, _)) => n..n + queries,
             None => 0..n,
         };
         let count = rows.len() + n;
@@ -59,7 +60,7 @@ fn job_gneighbours(
         };
         Ok(move |monitor: &Monitor, values: &[&[f64]]| {
             let engine = Engine::new(&choice, &Workload::pairs_of(queries.len(), n, columns))?;
-            let points = vector::points(metric, values, columns, engine.cpu(), monitor)?;
+            let points = vector::points(metric, values, &sizes, engine.cpu(), monitor)?;
             let search = RangeSearch::new(&points, n, queries, &radius)?;
             let mut search = search.to_be_copied(BYTES_PER_NEIGHBOUR);
             engine.run(monitor, |on| search.run(on, monitor))?;

@@ -173,13 +173,17 @@ fn split<T>(
 /// Bytes of an R vector without its values, plus the pointer to it in a list.
 pub const VECTOR_BYTES: usize = 56;
 
-/// The values of an R matrix with this many columns.
+/// The values of an R matrix with this many columns, at least 1.
 ///
 /// # Panics
 /// If some of the columns have no values.
 pub fn matrix(values: &[f64], columns: usize) -> ArrayView2<'_, f64> {
-    let rows = values.len() / columns.max(1);
-    ArrayView2::from_shape((rows, columns).f(), values).expect("R's matrices are complete")
+    matrix_of(values, (values.len() / columns.max(1), columns))
+}
+
+/// The values of an R matrix with this many rows and columns.
+fn matrix_of(values: &[f64], size: (usize, usize)) -> ArrayView2<'_, f64> {
+    ArrayView2::from_shape(size.f(), values).expect("R's matrices are complete")
 }
 
 /// The rows of an R matrix with this many columns, copied on the CPU's threads.
@@ -190,17 +194,19 @@ pub fn observations(values: &[f64], columns: usize, cpu: &Cpu) -> CoreResult<Obs
     cpu.install(|| Observations::copied_on_threads(matrix(values, columns)))
 }
 
-/// The rows of R matrices with this many columns, one matrix below the other, copied on the threads
-/// of the calling pool.
+/// The rows of R matrices of these sizes, one matrix below the other, copied on the threads of the
+/// calling pool.
 ///
 /// # Errors
 /// As [`stacked_on_threads`].
-pub fn stacked(matrices: &[&[f64]], columns: usize) -> CoreResult<Array2<f64>> {
-    let parts: Vec<_> = matrices
-        .iter()
-        .map(|values| matrix(values, columns))
-        .collect();
-    stacked_on_threads(&parts, columns)
+///
+/// # Panics
+/// If a matrix has more or fewer values than its size says.
+pub fn stacked(matrices: &[&[f64]], sizes: &[(usize, usize)]) -> CoreResult<Array2<f64>> {
+    let parts = matrices.iter().copied().zip(sizes);
+    let parts = parts.map(|(values, &size)| matrix_of(values, size));
+    let columns = sizes.first().map_or(0, |&(_, columns)| columns);
+    stacked_on_threads(&parts.collect::<Vec<_>>(), columns)
 }
 
 /// As [`stacked`], prepared for a metric, on the CPU's threads.
@@ -210,11 +216,22 @@ pub fn stacked(matrices: &[&[f64]], columns: usize) -> CoreResult<Array2<f64>> {
 pub fn points(
     metric: Metric,
     matrices: &[&[f64]],
-    columns: usize,
+    sizes: &[(usize, usize)],
     cpu: &Cpu,
     monitor: &Monitor,
 ) -> CoreResult<Points> {
-    cpu.install(|| Points::prepare(metric, stacked(matrices, columns)?, monitor))
+    cpu.install(|| Points::prepare(metric, stacked(matrices, sizes)?, monitor))
+}
+
+/// The sizes of a matrix and, if there is one, of another; their names are for errors.
+///
+/// # Errors
+/// As [`rvalue::size`].
+pub fn sizes(matrices: &[Robj], names: [&str; 2]) -> CoreResult<Vec<(usize, usize)>> {
+    let matrices = matrices.iter().zip(names);
+    matrices
+        .map(|(matrix, name)| rvalue::size(matrix, name))
+        .collect()
 }
 
 /// A matrix, and another unless it is NULL.

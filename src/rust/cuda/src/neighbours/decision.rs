@@ -4,24 +4,18 @@
 mod tests;
 
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr};
 use gmhclust_core::error::Result;
-use gmhclust_core::metric::{Metric, Points};
-use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::RowFrame;
 use gmhclust_core::neighbours::{NeighbourLists, NeighbourRequest};
-use gmhclust_core::Cpu;
 
-use super::memory_plan::usable_memory;
-use super::rows::Rows;
+use super::exact_rows::ExactRows;
 use super::sweeper::Decided;
 use crate::arguments::arguments;
-use crate::device::{Device, DriverResult};
-use crate::distances::code;
+use crate::device::DriverResult;
 use crate::pinned::Pinned;
-use crate::sender::Sender;
 
 /// Number of neighbours that are copied to the host together. If it is larger, pinned memory takes
 /// longer to allocate. If it is smaller, copies are too small for the bus.
@@ -44,144 +38,6 @@ arguments! {
         columns: u32,
         wanted: u32,
         parameter: u32,
-    }
-}
-
-/// The rows of all points on a device, in double precision. They are copied while the device sweeps
-/// for the first queries.
-pub struct ExactRows {
-    device: Arc<Device>,
-    state: Mutex<State>,
-    changed: Condvar,
-    bytes: usize,
-    columns: usize,
-    /// The parameter of the metric's form, as in forms.cuh.
-    parameter: u32,
-}
-
-/// The state of rows on a device.
-enum State {
-    /// There is memory for the rows.
-    Empty(CudaSlice<f64>),
-    Copying,
-    There(Arc<CudaSlice<f64>>),
-    /// They could not be copied.
-    Failed,
-}
-
-impl ExactRows {
-    /// Memory for the rows of these points, if it takes little of the device's memory, of which at
-    /// most `most_memory` bytes may be used. `views` are the rows that the device sweeps.
-    ///
-    /// # Errors
-    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
-    pub fn within(
-        device: &Arc<Device>,
-        points: &Points,
-        views: &Rows,
-        most_memory: Option<usize>,
-    ) -> Result<Option<Arc<Self>>> {
-        let len = points.values().len();
-        // Values, and indices.
-        let bytes = 8 * len + 4 * points.rows();
-        let of_views = 4 * views.row_len() * views.count();
-        if bytes + of_views > usable_memory(device, most_memory)? / 2 {
-            return Ok(None);
-        }
-        let room = || {
-            let stream = device.context.new_stream()?;
-            // SAFETY: kernels read the values after all of them were copied.
-            let values = unsafe { stream.alloc(len)? };
-            // Other streams use the values.
-            stream.synchronize()?;
-            DriverResult::Ok(values)
-        };
-        let values = room().map_err(|error| device.error("making room for points", &error))?;
-        Ok(Some(Arc::new(Self {
-            device: device.clone(),
-            state: Mutex::new(State::Empty(values)),
-            changed: Condvar::new(),
-            bytes,
-            columns: points.columns(),
-            parameter: parameter(points.metric()),
-        })))
-    }
-
-    /// Bytes of device memory that a search takes for exact distances, besides its batches.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Begins to copy the rows to the device. `None` if this was tried before.
-    pub fn begin_copy(&self) -> Option<RowsCopy<'_>> {
-        let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Copying) {
-            State::Empty(values) => Some(RowsCopy {
-                rows: self,
-                values: Some(values),
-                end: State::Failed,
-            }),
-            before => {
-                *state = before;
-                None
-            }
-        }
-    }
-
-    /// The rows, once they are there. `None` if they could not be copied.
-    pub fn wait(&self) -> Option<Arc<CudaSlice<f64>>> {
-        let is_coming = |state: &mut State| matches!(state, State::Empty(_) | State::Copying);
-        let state = self.changed.wait_while(self.state(), is_coming);
-        match &*state.unwrap_or_else(PoisonError::into_inner) {
-            State::There(rows) => Some(rows.clone()),
-            _ => None,
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A copy of rows in progress. It ends when it is dropped.
-pub struct RowsCopy<'a> {
-    rows: &'a ExactRows,
-    values: Option<CudaSlice<f64>>,
-    /// The state after the copy.
-    end: State,
-}
-
-impl RowsCopy<'_> {
-    /// Copies the rows, which are those of `points`. The threads of `cpu` prepare them. If the copy
-    /// fails, the host decides; the next sweep reports a failure of the device.
-    pub fn run(mut self, points: &Points, cpu: &Cpu, monitor: &Monitor) {
-        let Some(mut values) = self.values.take() else {
-            return;
-        };
-        let all = points.values();
-        let sender = Sender::new(&self.rows.device, all.len(), 1, cpu);
-        let sent = sender.and_then(|mut sender| sender.send(&mut values, 0, all, cpu, monitor));
-        if sent.is_ok() {
-            self.end = State::There(Arc::new(values));
-        }
-    }
-}
-
-impl Drop for RowsCopy<'_> {
-    fn drop(&mut self) {
-        *self.rows.state() = std::mem::replace(&mut self.end, State::Failed);
-        self.rows.changed.notify_all();
-    }
-}
-
-/// The parameter of the form of a metric.
-fn parameter(metric: &Metric) -> u32 {
-    match *metric {
-        Metric::Canberra(convention) => code(convention),
-        Metric::Pearson { absolute }
-        | Metric::Spearman { absolute }
-        | Metric::Cosine { absolute } => u32::from(absolute),
-        _ => 0,
     }
 }
 
@@ -256,9 +112,9 @@ impl DecisionBatch {
             nearest: self.nearest.device_ptr(stream).0,
             counts: self.counts.device_ptr(stream).0,
             unit: frame.distance_unit(),
-            columns: rows.columns as u32,
+            columns: rows.columns() as u32,
             wanted: self.wanted as u32,
-            parameter: rows.parameter,
+            parameter: rows.parameter(),
         }
     }
 

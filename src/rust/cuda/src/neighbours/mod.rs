@@ -7,14 +7,16 @@
 //! - [`layout`] and [`halves`]: rows, keys and tiles as the kernels read them;
 //! - [`rows`] and [`positions`]: the copy of all points for the devices, and their order;
 //! - [`work_queue`]: batches of queries for several devices;
+//! - [`memory_plan`] and [`exact_rows`]: the division of a device's memory, and the copy of all
+//!   points in double precision;
 //! - [`sweeper`]: the trait of a device that sweeps, and the candidates that a sweep finds;
-//! - [`sweep`], [`products`], [`scatter`], [`memory_plan`], [`copier`],
-//!   [`references`], [`decision`], [`launch`], [`query_batch`] and [`searcher`]: a CUDA
-//!   device that sweeps and decides;
+//! - [`sweep`], [`products`], [`scatter`], [`copier`], [`references`], [`decision`], [`launch`],
+//!   [`query_batch`] and [`searcher`]: a CUDA device that sweeps and decides;
 //! - [`settle`] and [`search`]: the decision on the CPU, and the search as a whole.
 
 mod copier;
 mod decision;
+mod exact_rows;
 pub mod halves;
 mod launch;
 pub mod layout;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::decision::{ExactRows, RowsCopy};
+use super::exact_rows::{ExactRows, RowsCopy};
 use super::layout::{group, room, row_len, MOST_CANDIDATES, TILE};
 use super::positions::Positions;
 use super::products;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{sys, CudaSlice, CudaStream, DevicePtr, DriverError};
 
-use super::decision::{DecisionBatch, DecisionBuffers, ExactRows};
+use super::decision::{DecisionBatch, DecisionBuffers};
+use super::exact_rows::ExactRows;
 use super::launch::SearchKernels;
 use super::layout::{row_len, TILE};
 use super::memory_plan::usable_memory;

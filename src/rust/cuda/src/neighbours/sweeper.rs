@@ -8,7 +8,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::RowFrame;
 use gmhclust_core::neighbours::{NeighbourLists, NeighbourRequest};
 
-use super::decision::ExactRows;
+use super::exact_rows::ExactRows;
 use super::layout::{bound, first_beyond, position};
 use super::positions::Positions;
 use super::rows::Rows;

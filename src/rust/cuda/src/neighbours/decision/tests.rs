@@ -1,11 +1,13 @@
 //! Compares the decisions of decide.cuh with the CPU's. No GPU is needed: kernels/host compiles the
 //! kernel for the CPU.
 
-use gmhclust_core::metric::ZeroOverZero;
+use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
+use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::cpu::{CpuNeighbours, TopK};
 use gmhclust_core::neighbours::{Exclusion, Space};
 use gmhclust_core::testing::{draw, Data, Random};
 
+use super::super::exact_rows::parameter;
 use super::super::layout::{first_beyond, MOST_CANDIDATES};
 use super::super::sweep::Sweep;
 use super::*;
