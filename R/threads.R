@@ -78,6 +78,10 @@ check_limits_cores <- function() {
 # The number of cores that this process may use. A container's quota or a job may allow fewer cores
 # than the machine has.
 available_cores <- function() {
+  # A function of the user's may return another number each time.
+  if (is.function(getOption("parallelly.availableCores.custom"))) {
+    return(as.integer(parallelly::availableCores()))
+  }
   settings <- core_settings()
   if (!identical(settings, last_cores$settings)) {
     last_cores$cores <- as.integer(parallelly::availableCores())

@@ -33,10 +33,17 @@ test_that("mc.cores has precedence over OMP_NUM_THREADS", {
 
 test_that("the number of cores follows the settings that it depends on", {
   all <- available_cores()
-  before <- options(parallelly.availableCores.custom = function() 1L)
+  before <- options(parallelly.availableCores.omit = all - 1L)
   on.exit(options(before))
   expect_identical(available_cores(), 1L)
   options(before)
+  expect_identical(available_cores(), all)
+  answer <- 1L
+  options(parallelly.availableCores.custom = function() answer)
+  expect_identical(available_cores(), 1L)
+  answer <- 2L
+  expect_identical(available_cores(), min(2L, all))
+  options(parallelly.availableCores.custom = NULL)
   expect_identical(available_cores(), all)
 })
 

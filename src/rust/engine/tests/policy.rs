@@ -32,7 +32,7 @@ const NO_POLICY: [(&str, &[&str]); 15] = [
     ("cuda/src/distances.rs", &["MAX"]),
     (
         "cuda/src/neighbours/products.rs",
-        &["OLDEST", "OTHER_SHARED_BYTES", "SHARED_BYTES"],
+        &["OLDEST", "OTHER_SHARED_BYTES"],
     ),
     ("cuda/src/kmeans/codes.rs", &["CODED_COLUMNS"]),
     ("cuda/src/kmeans/near.rs", &["NEAR_COLUMNS"]),

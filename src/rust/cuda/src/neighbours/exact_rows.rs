@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::CudaSlice;
-use gmhclust_core::error::Result;
+use gmhclust_core::error::{Error, Result};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
@@ -41,7 +41,7 @@ impl ExactRows {
     /// most `most_memory` bytes may be used. `views` are the rows that the device sweeps.
     ///
     /// # Errors
-    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
+    /// `Error::Device` when the device fails.
     pub fn within(
         device: &Arc<Device>,
         points: &Points,
@@ -63,15 +63,18 @@ impl ExactRows {
             stream.synchronize()?;
             DriverResult::Ok(values)
         };
-        let values = room().map_err(|error| device.error("making room for points", &error))?;
-        Ok(Some(Arc::new(Self {
-            device: device.clone(),
-            state: Mutex::new(State::Empty(values)),
-            changed: Condvar::new(),
-            bytes,
-            columns: points.columns(),
-            parameter: parameter(points.metric()),
-        })))
+        let values = room().map_err(|error| device.error("making room for points", &error));
+        let rows = |values| {
+            Arc::new(Self {
+                device: device.clone(),
+                state: Mutex::new(State::Empty(values)),
+                changed: Condvar::new(),
+                bytes,
+                columns: points.columns(),
+                parameter: parameter(points.metric()),
+            })
+        };
+        Ok(unless_short(values)?.map(rows))
     }
 
     /// Bytes of device memory that a search takes for exact distances, besides its batches.
@@ -148,6 +151,15 @@ impl Drop for RowsCopy<'_> {
     fn drop(&mut self) {
         *self.rows.state() = std::mem::replace(&mut self.end, State::Failed);
         self.rows.changed.notify_all();
+    }
+}
+
+/// The result, or `None` if the device has too little memory, as when other processes use it: the
+/// search does without.
+pub fn unless_short<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::Memory(_)) => Ok(None),
+        result => result.map(Some),
     }
 }
 

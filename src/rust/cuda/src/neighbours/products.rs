@@ -36,9 +36,9 @@ const BLOCKS: u32 = 8;
 /// The oldest compute capability that the kernel is compiled for.
 const OLDEST: (i32, i32) = (8, 0);
 
-/// Upper bound on the bytes of a block's shared memory: with the largest number of coordinates, it
-/// has less for everything else.
-const MOST_SHARED_BYTES: u32 = shared_bytes(MOST_DEPTH) + 19_100;
+/// Upper bound on the bytes of a block's shared memory for everything but coordinates, if a stage
+/// has [`MOST_DEPTH`] of them. With fewer, all of the shared memory is less.
+const OTHER_SHARED_BYTES: u32 = 19_100;
 
 /// The kernel's modules by the number of coordinates in a stage, for sums of products and for their
 /// absolute values. The first one that has room for a row takes the least time.
@@ -134,7 +134,7 @@ impl Collect {
 /// `Error::Device` when the device fails.
 pub fn suits(device: &Device) -> Result<bool> {
     let (capability, shared) = device.abilities()?;
-    Ok(capability >= OLDEST && shared >= MOST_SHARED_BYTES as usize)
+    Ok(capability >= OLDEST && shared >= (shared_bytes(MOST_DEPTH) + OTHER_SHARED_BYTES) as usize)
 }
 
 #[cfg(test)]

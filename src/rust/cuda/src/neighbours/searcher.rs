@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{sys, CudaSlice, CudaStream, DevicePtr, DriverError};
 
 use super::decision::{DecisionBatch, DecisionBuffers};
-use super::exact_rows::ExactRows;
+use super::exact_rows::{unless_short, ExactRows};
 use super::launch::SearchKernels;
 use super::layout::{row_len, TILE};
 use super::memory_plan::usable_memory;
@@ -90,10 +90,11 @@ impl Searcher {
         })
     }
 
-    /// Lets the device decide about candidates by these rows, which are those of all points.
+    /// Lets the device decide about candidates by these rows, which are those of all points, if
+    /// there is memory for their indices.
     ///
     /// # Errors
-    /// As [`Searcher::new`].
+    /// `Error::Device` when the device fails.
     pub fn decide_by(&mut self, rows: Arc<ExactRows>, positions: &Positions) -> Result<()> {
         let copy = || {
             let indices = self.stream.clone_htod(&positions.indices)?;
@@ -101,8 +102,10 @@ impl Searcher {
             self.stream.synchronize()?;
             DriverResult::Ok(Arc::new(indices))
         };
-        let indices = copy().map_err(|error| self.device.error("copying points", &error))?;
-        self.exact = Some(Exact { rows, indices });
+        let indices = copy().map_err(|error| self.device.error("copying points", &error));
+        if let Some(indices) = unless_short(indices)? {
+            self.exact = Some(Exact { rows, indices });
+        }
         Ok(())
     }
 
@@ -275,6 +278,8 @@ impl Searcher {
         exact: &Exact,
         rows: &CudaSlice<f64>,
     ) -> std::result::Result<Swept, Stopped> {
+        // Allocating and copying for the decision would spin-wait for the sweep.
+        self.sleep()?;
         let batch = DecisionBatch::new(&self.stream, request, batch)?;
         let decision = batch.decision(&self.stream, &self.frame, &exact.rows, rows, &exact.indices);
         // SAFETY: the buffers have the sizes given by `sweep` and `decision`. They live until the

@@ -93,13 +93,17 @@ impl WorkQueue {
         state.in_progress += 1;
         Some(Claim { queue: self, piece })
     }
+}
 
-    /// Empties the queue.
-    fn stop(&self) {
-        let mut state = self.state();
+/// Empties the queue when it is dropped, also by a panic.
+struct StopAtEnd<'a>(&'a WorkQueue);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
         state.returned.clear();
         state.end = 0;
-        self.changed.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
@@ -173,10 +177,9 @@ pub fn process<W: Worker, T: Send>(
         }
         // Only the threads hold senders now, so the reports end when the threads end.
         drop(sender);
+        let _stop = StopAtEnd(&queue);
         begin();
-        let taken = take_in_order(&receiver, pieces, losses, take);
-        queue.stop();
-        taken
+        take_in_order(&receiver, pieces, losses, take)
     })
 }
 

@@ -85,6 +85,9 @@ pub struct ConnectedComponents<'a> {
     known: Vec<NearestOutside>,
     /// By component: the least known edge out of it, in this round.
     least: Vec<Option<Edge>>,
+    /// By component, while `least` is updated: the point whose edge is the least so far. At other
+    /// times NONE.
+    best: Vec<AtomicU32>,
     edges: Vec<Edge>,
     /// Whether no point was searched yet. Only the first search of each point counts as progress,
     /// and only if no lists of neighbours were known before.
@@ -99,10 +102,13 @@ impl<'a> ConnectedComponents<'a> {
         weights: Weights<'a>,
         monitor: &'a Monitor,
     ) -> Result<Self> {
+        let mut best = memory::room(COMPONENTS, n)?;
+        best.resize_with(n, || AtomicU32::new(NONE));
         Ok(Self {
             neighbours,
             weights,
             monitor,
+            best,
             sets: LabelledSets::new(n)?,
             known: memory::filled(COMPONENTS, n, NearestOutside::NOTHING)?,
             least: memory::filled(COMPONENTS, n, None)?,
@@ -145,7 +151,7 @@ impl<'a> ConnectedComponents<'a> {
             known.for_each(|(known, &own)| known.leave(own, components));
         });
         self.least.par_iter_mut().for_each(|least| *least = None);
-        self.update_least((0..self.known.len() as u32).into_par_iter())?;
+        self.update_least((0..self.known.len() as u32).into_par_iter());
         let largest = self.sets.largest();
         self.search(largest)?;
         self.least[largest as usize] = None;
@@ -184,52 +190,51 @@ impl<'a> ConnectedComponents<'a> {
 
     /// Updates the least edges of components by the least edges of some points, at both ends. Works
     /// on the threads of the calling pool.
-    fn update_least(&mut self, points: impl IndexedParallelIterator<Item = u32>) -> Result<()> {
-        // By component, the point whose edge is the least so far.
-        let mut best = memory::room(COMPONENTS, self.known.len())?;
-        best.resize_with(self.known.len(), || AtomicU32::new(NONE));
-        points.with_min_len(POINTS_PER_TASK).for_each(|point| {
-            let Some((edge, components)) = self.least_edge(point) else {
+    fn update_least(&mut self, points: impl IndexedParallelIterator<Item = u32> + Clone) {
+        let this = &*self;
+        let points = points.with_min_len(POINTS_PER_TASK);
+        points.clone().for_each(|point| {
+            let Some((edge, components)) = this.least_edge(point) else {
                 return;
             };
-            let is_less = |other: u32| match self.least_edge(other) {
+            let is_less = |other: u32| match this.least_edge(other) {
                 Some((other, _)) => edge.order(&other).is_lt(),
                 None => true,
             };
             for component in components {
-                let best = &best[component as usize];
+                let best = &this.best[component as usize];
                 let mut before = best.load(Ordering::Relaxed);
                 while before == NONE || is_less(before) {
-                    let exchanged = best.compare_exchange_weak(
-                        before,
-                        point,
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    );
-                    match exchanged {
+                    let order = Ordering::Relaxed;
+                    match best.compare_exchange_weak(before, point, order, order) {
                         Ok(_) => break,
                         Err(now) => before = now,
                     }
                 }
             }
         });
-        let mut all = std::mem::take(&mut self.least);
-        let places = all.par_iter_mut().zip(best).with_min_len(POINTS_PER_TASK);
-        places.for_each(|(least, best)| {
-            let best = best.into_inner();
-            let edge = if best == NONE {
-                None
-            } else {
-                self.least_edge(best)
-            };
-            if let Some((edge, _)) = edge {
-                if least.is_none_or(|least| edge.order(&least).is_lt()) {
-                    *least = Some(edge);
-                }
+        // One of the points at each component takes its best one.
+        let least: Vec<(u32, Edge)> = points
+            .flat_map_iter(|point| {
+                let edge = this.least_edge(point);
+                let components = edge.into_iter().flat_map(|(_, components)| components);
+                components.filter_map(|component| {
+                    let best = this.best[component as usize].swap(NONE, Ordering::Relaxed);
+                    let edge = if best == NONE {
+                        None
+                    } else {
+                        this.least_edge(best)
+                    };
+                    edge.map(|(edge, _)| (component, edge))
+                })
+            })
+            .collect();
+        for (component, edge) in least {
+            let least = &mut self.least[component as usize];
+            if least.is_none_or(|least| edge.order(&least).is_lt()) {
+                *least = Some(edge);
             }
-        });
-        self.least = all;
-        Ok(())
+        }
     }
 
     /// The greatest key that an edge out of a point's component can have to be its least edge.
@@ -298,6 +303,9 @@ impl<'a> ConnectedComponents<'a> {
                     queries.push(point);
                 }
             }
+            if queries.is_empty() {
+                break;
+            }
             let limits: Vec<f64> = queries.iter().map(|&point| self.limit(point).0).collect();
             let request = NeighbourRequest {
                 queries: &queries,
@@ -315,6 +323,7 @@ impl<'a> ConnectedComponents<'a> {
                 Ok(())
             })?;
             self.take(&queries, &limits, wanted, |at| nearest.of(at))?;
+            self.update_least(queries.par_iter().copied());
         }
         Ok(())
     }
@@ -341,7 +350,7 @@ impl<'a> ConnectedComponents<'a> {
                 known[0] = nearest_outside(weights, points[at], wanted, limits[at], found(at));
             },
         );
-        self.update_least(points.par_iter().copied())
+        Ok(())
     }
 }
 
