@@ -15,7 +15,7 @@ use crate::distances::code;
 use crate::sender::Sender;
 
 /// The rows of all points on a device, in double precision. They are copied while the device sweeps
-/// for the first queries.
+/// for the first queries of a large request.
 pub struct ExactRows {
     device: Arc<Device>,
     state: Mutex<State>,
@@ -92,7 +92,8 @@ impl ExactRows {
         self.parameter
     }
 
-    /// Begins to copy the rows to the device. `None` if this was tried before.
+    /// Begins to copy the rows to the device, before the sweeps that need them. `None` if this was
+    /// tried before.
     pub fn begin_copy(&self) -> Option<RowsCopy<'_>> {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Copying) {
@@ -108,9 +109,9 @@ impl ExactRows {
         }
     }
 
-    /// The rows, once they are there. `None` if they could not be copied.
+    /// The rows, once they are there. `None` if no copy has begun, or if it failed.
     pub fn wait(&self) -> Option<Arc<CudaSlice<f64>>> {
-        let is_coming = |state: &mut State| matches!(state, State::Empty(_) | State::Copying);
+        let is_coming = |state: &mut State| matches!(state, State::Copying);
         let state = self.changed.wait_while(self.state(), is_coming);
         match &*state.unwrap_or_else(PoisonError::into_inner) {
             State::There(rows) => Some(rows.clone()),

@@ -364,8 +364,10 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let (positions, cpu, monitor) = (&self.positions, self.cpu, self.monitor);
         let exact_rows = self.sweepers.iter().filter_map(Sweeper::exact_rows);
         let exact_rows: Vec<Arc<ExactRows>> = exact_rows.collect();
-        // Begun before the sweeps, which wait for them.
+        // Copying all rows takes longer than deciding about fewer candidates than rows on the host.
+        let pays = request.queries.len() * capacity >= positions.references;
         let copies: Vec<RowsCopy> = (exact_rows.iter())
+            .filter(|_| pays)
             .filter_map(|rows| rows.begin_copy())
             .collect();
         let points = self.points;
