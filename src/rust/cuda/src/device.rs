@@ -31,6 +31,15 @@ const LIBRARY: &str = if cfg!(windows) {
 /// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
 
+/// A result, or `None` if a device has too little memory: for work that can do without, where other
+/// processes may have taken the memory that was free.
+pub fn unless_short<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::Memory(_)) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// A device, and the reason if it cannot be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceInfo {

@@ -12,12 +12,12 @@ use super::launch::{config, THREADS, THRESHOLD_LANES, WARP};
 use super::lloyd::{Lloyd, BATCH_COORDINATES};
 use super::observations::DeviceObservations;
 use crate::arguments::arguments;
-use crate::device::{Device, DriverResult};
+use crate::device::{unless_short, Device, DriverResult};
 use crate::neighbours::halves::STEP;
 use crate::neighbours::layout::SCALARS;
 use crate::neighbours::products::{self, Collect};
 use crate::neighbours::sweep::Sweep;
-use gmhclust_core::error::{Error, Result};
+use gmhclust_core::error::Result;
 use gmhclust_core::kmeans::frame::Frame;
 use gmhclust_core::monitor::Monitor;
 
@@ -139,10 +139,9 @@ impl CandidateSearch {
         }
         let sizes = Candidates::new(frame, ROOM);
         let memory = CandidateMemory::new(&at.stream, &sizes, lloyd);
-        let memory = match memory.map_err(|error| at.error(&error)) {
-            // Others may have taken the memory since `suits`.
-            Err(Error::Memory(_)) => return Ok(None),
-            memory => memory?,
+        // Others may have taken the memory since `suits`.
+        let Some(memory) = unless_short(memory.map_err(|error| at.error(&error)))? else {
+            return Ok(None);
         };
         let search = Self {
             convert_centers: at.kernel("convert_centers_to_halves")?,

@@ -5,8 +5,8 @@ use cudarc::driver::CudaSlice;
 use super::launch::{CODED_COLUMNS, QUAD};
 use super::observations::DeviceObservations;
 use super::seeding::Groups;
-use crate::device::DriverResult;
-use gmhclust_core::error::{Error, Result};
+use crate::device::{unless_short, DriverResult};
+use gmhclust_core::error::Result;
 
 /// Bytes of an observation's reach in its code.
 const REACH_BYTES: usize = 2;
@@ -72,11 +72,8 @@ impl Codes {
                 centers,
             })
         };
-        match allocate().map_err(|error| at.error(&error)) {
-            // Others may have taken the memory since `has_memory`.
-            Err(Error::Memory(_)) => Ok(None),
-            codes => codes.map(Some),
-        }
+        // Others may have taken the memory since `has_memory`.
+        unless_short(allocate().map_err(|error| at.error(&error)))
     }
 
     /// Adds the codes to the arguments of kernels.

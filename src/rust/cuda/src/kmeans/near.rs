@@ -11,8 +11,8 @@ use super::lloyd::Lloyd;
 use super::observations::DeviceObservations;
 use super::update::Members;
 use crate::arguments::arguments;
-use crate::device::DriverResult;
-use gmhclust_core::error::{Error, Result};
+use crate::device::{unless_short, DriverResult};
+use gmhclust_core::error::Result;
 
 /// Largest number of centers in a cluster's list of near centers. If it is larger, lists take more
 /// memory. If it is smaller, more observations are compared with all centers: with 2,048, 1 in 25
@@ -98,10 +98,9 @@ impl NearSearch {
                 counts: stream.alloc_zeros(2)?,
             })
         };
-        let memory = match allocate().map_err(|error| at.error(&error)) {
-            // Others may have taken the memory since `has_memory`.
-            Err(Error::Memory(_)) => return Ok(None),
-            memory => memory?,
+        // Others may have taken the memory since `has_memory`.
+        let Some(memory) = unless_short(allocate().map_err(|error| at.error(&error)))? else {
+            return Ok(None);
         };
         Ok(Some(Self {
             list_near: at.kernel("list_near")?,

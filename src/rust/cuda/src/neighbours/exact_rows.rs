@@ -3,14 +3,14 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::CudaSlice;
-use gmhclust_core::error::{Error, Result};
+use gmhclust_core::error::Result;
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
 use super::memory_plan::usable_memory;
 use super::rows::Rows;
-use crate::device::{Device, DriverResult};
+use crate::device::{unless_short, Device, DriverResult};
 use crate::distances::code;
 use crate::sender::Sender;
 
@@ -152,15 +152,6 @@ impl Drop for RowsCopy<'_> {
     fn drop(&mut self) {
         *self.rows.state() = std::mem::replace(&mut self.end, State::Failed);
         self.rows.changed.notify_all();
-    }
-}
-
-/// The result, or `None` if the device has too little memory, as when other processes use it: the
-/// search does without.
-pub fn unless_short<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Err(Error::Memory(_)) => Ok(None),
-        result => result.map(Some),
     }
 }
 

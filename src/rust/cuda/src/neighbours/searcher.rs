@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{sys, CudaSlice, CudaStream, DevicePtr, DriverError};
 
 use super::decision::{DecisionBatch, DecisionBuffers};
-use super::exact_rows::{unless_short, ExactRows};
+use super::exact_rows::ExactRows;
 use super::launch::SearchKernels;
 use super::layout::{row_len, TILE};
 use super::memory_plan::usable_memory;
@@ -18,7 +18,7 @@ use super::scatter::scatter;
 use super::sweep::Sweep;
 use super::sweeper::{Groups, Sweeper, Swept};
 use super::work_queue::Worker;
-use crate::device::{Device, DriverResult};
+use crate::device::{unless_short, Device, DriverResult};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
