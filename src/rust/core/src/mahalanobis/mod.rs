@@ -45,6 +45,7 @@ pub mod partition;
 pub mod problem;
 #[cfg(any(test, feature = "testing"))]
 pub mod reference;
+mod running_moments;
 pub mod screen;
 pub mod shape;
 mod singular;

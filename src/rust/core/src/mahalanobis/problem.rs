@@ -1,8 +1,11 @@
 //! Clusters to merge to one.
 
+use pulp::Simd;
+
+use super::distance;
 use super::options::{Distance, Options};
+use super::running_moments::RunningMoments;
 use super::subthreshold::Subthreshold;
-use super::{distance, shape};
 use crate::matrix::{bounding_box_on_threads, RowSlices};
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -86,23 +89,25 @@ impl<'a> Problem<'a> {
     /// Computes the mean and the packed scatter of a slot's cluster at the start, member by member,
     /// until `monitor` says stop.
     #[inline(always)]
-    pub fn moments(&self, slot: usize, mean: &mut [f64], scatter: &mut [f64], monitor: &Monitor) {
+    pub fn moments<S: Simd>(
+        &self,
+        simd: S,
+        slot: usize,
+        mean: &mut [f64],
+        scatter: &mut [f64],
+        monitor: &Monitor,
+    ) {
         let members = self.members_of(slot);
         mean.copy_from_slice(self.x.row_slice(members[0] as usize));
         scatter.fill(0.0);
-        for (count, &member) in members.iter().enumerate().skip(1) {
+        let mut moments = RunningMoments::new(1, mean, scatter);
+        for &member in &members[1..] {
             if monitor.stopped() {
                 return;
             }
-            shape::merge(
-                count,
-                mean,
-                scatter,
-                1,
-                self.x.row_slice(member as usize),
-                &[],
-            );
+            moments.add(simd, self.x.row_slice(member as usize));
         }
+        moments.write(mean, scatter);
     }
 
     /// The bounding box of all observations of the problem. Takes O(n·p) operations.

@@ -9,7 +9,6 @@ use super::shape;
 use super::subthreshold::Subthreshold;
 use crate::matrix::RowSlices;
 use crate::merge::Merge;
-use crate::monitor::Monitor;
 
 /// How the reference computes its distances.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,11 +33,15 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
     let p = problem.x.ncols();
     let mut clusters: Vec<Option<Cluster>> = (0..problem.clusters())
         .map(|slot| {
-            let mut mean = vec![0.0; p];
+            let members = problem.members_of(slot);
+            let row = |&member: &u32| problem.x.row_slice(member as usize);
+            let mut mean = row(&members[0]).to_vec();
             let mut scatter = vec![0.0; packed_len(p)];
-            problem.moments(slot, &mut mean, &mut scatter, &Monitor::default());
+            for (count, member) in members.iter().enumerate().skip(1) {
+                shape::merge(count, &mut mean, &mut scatter, 1, row(member), &[]);
+            }
             Some(Cluster {
-                members: problem.members_of(slot).to_vec(),
+                members: members.to_vec(),
                 mean,
                 scatter,
                 shape: Vec::new(),

@@ -22,7 +22,7 @@ impl WithSimd for InitialMoments<'_> {
     type Output = Option<Box<Moments>>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let Self {
             monitor,
             problem,
@@ -41,7 +41,7 @@ impl WithSimd for InitialMoments<'_> {
         }
         let has_third = problem.options.distance == Distance::FullMahalanobis;
         let mut moments = Moments::zero(p, has_third);
-        problem.moments(slot, mean, &mut moments.scatter, monitor);
+        problem.moments(simd, slot, mean, &mut moments.scatter, monitor);
         if has_third {
             for &member in members {
                 let x = problem.x.row_slice(member as usize);

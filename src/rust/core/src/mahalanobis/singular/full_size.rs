@@ -6,6 +6,7 @@ use super::merge_tree::CHECK;
 use crate::error::Result;
 use crate::mahalanobis::cholesky::cholesky;
 use crate::mahalanobis::packed::packed_len;
+use crate::mahalanobis::running_moments::RunningMoments;
 use crate::mahalanobis::shape;
 use crate::matrix::RowSlices;
 use crate::memory;
@@ -100,11 +101,12 @@ impl WithSimd for WithMembers<'_> {
             ..
         } = self.cluster;
         let p = mean.len();
+        let mut moments = RunningMoments::new(members, &mean, &scatter);
         for &member in self.members {
-            let row = self.x.row_slice(member as usize);
-            shape::merge(members, &mut mean, &mut scatter, 1, row, &[]);
-            members += 1;
+            moments.add(simd, self.x.row_slice(member as usize));
         }
+        moments.write(&mut mean, &mut scatter);
+        members += self.members.len();
         let diagonal = (0..p).map(|i| scatter[packed_len(i) + i]).collect();
         // The test of pivots does not depend on the scale, so the scatter can stand in for the
         // covariance.
