@@ -52,7 +52,7 @@ fn job_ghclust_dist(
             let tree = engine.run(monitor, |on| {
                 matrix::linkage(source, n, recurrence, members.clone(), on, monitor)
             })?;
-            Ok((tree, engine.name()))
+            Ok((tree, engine))
         })
     };
     Job::start_reading(n, x, prepare(), tree_to_r).into_r()
@@ -103,7 +103,7 @@ fn job_ghclust_points(
                 let tree = points::linkage(&x, metric, recurrence, members.clone(), on, monitor)?;
                 Ok((tree, None))
             })?;
-            Ok(((tree, engine.name()), cores))
+            Ok(((tree, engine), cores))
         })
     };
     let work = prepare();
@@ -112,7 +112,7 @@ fn job_ghclust_points(
 
 /// A tree, and the core distances of its leaves, or NULL.
 fn tree_and_cores_to_r(
-    (tree, cores): ((Dendrogram, &'static str), Option<Vec<f64>>),
+    (tree, cores): ((Dendrogram, Engine), Option<Vec<f64>>),
 ) -> CoreResult<Robj> {
     let cores = cores.map(|cores| vector::doubles(cores.into_iter()));
     rvalue::list([

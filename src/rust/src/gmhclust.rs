@@ -1,17 +1,19 @@
 //! gmhclust(): Mahalanobis-average clustering.
 
+use std::sync::Arc;
+
 use extendr_api::prelude::*;
 use gmhclust_core::mahalanobis::{
     self, AprioriPartition, Clusterer, Clustering, Distance, Options, SingularMerges, Subthreshold,
 };
-use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreResult};
+use gmhclust_core::{memory, Cpu, Error as CoreError, Merge, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
 use crate::arguments::Fields;
 use crate::data::{Data, Rows};
 use crate::job::Job;
 use crate::memory::plan;
-use crate::results::{merge_to_r, r_integer};
+use crate::results::{components_to_r, r_integer};
 use crate::rvalue::{self, Values};
 use crate::{device, vector};
 
@@ -49,16 +51,17 @@ fn job_gmhclust(
         let apriori = Values::of_optional(&apriori, "apriori")?;
         let apriori = apriori.map(|codes| apriori_codes(&codes, n)).transpose()?;
         let inner = match (&apriori, &inner) {
-            (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
+            (Some(_), Nullable::NotNull(inner)) => Some(inner_merges(inner)?),
             _ => None,
         };
         let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, rows: Rows| {
-            let partition = match (apriori, &inner) {
-                (Some(codes), Some(_)) => Some(AprioriPartition::by_label(&codes)?),
-                (Some(codes), None) => AprioriPartition::new(&codes)?,
-                (None, _) => None,
-            };
+            let cpu = Arc::new(Cpu::new(choice.threads)?);
+            let partition = cpu.install(|| match (apriori, &inner) {
+                (Some(codes), Some(_)) => AprioriPartition::by_label(&codes).map(Some),
+                (Some(codes), None) => AprioriPartition::new(&codes),
+                (None, _) => Ok(None),
+            })?;
             let work = match (&partition, &inner) {
                 (Some(partition), Some(_)) => {
                     Workload::clustering_above(partition, columns, options.distance)
@@ -67,10 +70,11 @@ fn job_gmhclust(
                     Workload::clustering(n, columns, partition.as_ref(), options.distance)
                 }
             };
-            let engine = Engine::new(&choice, &work)?;
+            let engine = Engine::with_cpu(&choice, cpu, &work)?;
             let (x, cpu) = (rows.input(), engine.cpu());
             let mut clusterer = match (partition, inner) {
                 (Some(partition), Some(inner)) => {
+                    let inner = by_cluster(inner, &partition);
                     Clusterer::above(x, partition, inner, &options, cpu)
                 }
                 (partition, _) => Clusterer::new(x, partition, &options, cpu),
@@ -79,7 +83,7 @@ fn job_gmhclust(
             engine.run(monitor, |on| clusterer.merge(on, monitor))?;
             let singular = clusterer.count_singular(cpu, monitor)?;
             let clustering = clusterer.tree(cpu)?;
-            Ok((clustering, singular, engine.name()))
+            Ok((clustering, singular, engine))
         })
     };
     Job::start_on(x, prepare, clustering_to_r).into_r()
@@ -101,9 +105,10 @@ fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> R
         let apriori = apriori_codes(&Values::of(&apriori, "apriori")?, n)?;
         let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, rows: Rows| {
-            let partition = AprioriPartition::by_label(&apriori)?;
+            let cpu = Arc::new(Cpu::new(choice.threads)?);
+            let partition = cpu.install(|| AprioriPartition::by_label(&apriori))?;
             let work = Workload::clustering(n, columns, Some(&partition), options.distance);
-            let engine = Engine::new(&choice, &work)?;
+            let engine = Engine::with_cpu(&choice, cpu, &work)?;
             let mut within = Clusterer::new(rows.input(), Some(partition), &options, engine.cpu())?;
             engine.run(monitor, |on| within.merge_within(on, monitor))?;
             Ok(within.into_inner())
@@ -150,9 +155,8 @@ pub fn apriori_codes(codes: &[i32], n: usize) -> CoreResult<Vec<u32>> {
     memory::collected("the codes need", codes.iter().map(|&code| code as u32))
 }
 
-/// The merges of each apriori cluster, from R's list of the merges of all clusters. `codes` has the
-/// code of each observation.
-fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
+/// The merges of all apriori clusters, from R's list of them.
+fn inner_merges(inner: &List) -> CoreResult<Vec<Merge>> {
     let bad = || CoreError::Input("`inner` is no list of merges".into());
     let fields = Fields::new("inner", inner);
     let slots = |name: &str| -> CoreResult<Vec<u32>> {
@@ -162,16 +166,22 @@ fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
     };
     let (lower, higher) = (slots("lower")?, slots("higher")?);
     let height = Values::<f64>::of(&fields.object("height")?, "height")?;
-    let mut merges = lower.into_iter().zip(higher).zip(height.iter().copied());
+    let merges = lower.into_iter().zip(higher).zip(height.iter().copied());
     let merge = |((lower, higher), height)| Merge {
         lower,
         higher,
         height,
     };
-    Ok(AprioriPartition::by_label(codes)?
-        .sizes()
-        .map(|size| merges.by_ref().take(size - 1).map(merge).collect())
-        .collect())
+    Ok(merges.map(merge).collect())
+}
+
+/// The merges of each apriori cluster, given those of one cluster after the other.
+fn by_cluster(merges: Vec<Merge>, partition: &AprioriPartition) -> Vec<Vec<Merge>> {
+    let mut merges = merges.into_iter();
+    let of_clusters = partition.sizes();
+    of_clusters
+        .map(|size| merges.by_ref().take(size - 1).collect())
+        .collect()
 }
 
 /// The merges within apriori clusters, one cluster after the other. Slots count from 1.
@@ -210,29 +220,29 @@ impl<I: Iterator> Iterator for Counted<I> {
 impl<I: Iterator> ExactSizeIterator for Counted<I> {}
 
 fn clustering_to_r(
-    (clustering, singular, backend): (Clustering, SingularMerges, &'static str),
+    (clustering, singular, engine): (Clustering, SingularMerges, Engine),
 ) -> CoreResult<Robj> {
     let Clustering {
         dendrogram,
         apriori_merges,
         apriori_labels,
     } = clustering;
-    let labels = apriori_labels.into_iter().map(r_integer);
+    let cpu = engine.cpu();
+    let [merge, height, order] = components_to_r(&dendrogram, cpu)?;
+    let label = |merge: usize| r_integer(apriori_labels[merge]);
+    let labels = vector::integers_on_threads(apriori_merges, label, cpu)?;
     rvalue::list([
-        ("merge", merge_to_r(&dendrogram)?),
-        (
-            "height",
-            vector::doubles(dendrogram.height.iter().copied())?,
-        ),
-        ("order", vector::integers(dendrogram.order.iter().copied())?),
+        ("merge", merge),
+        ("height", height),
+        ("order", order),
         (
             "n_height_apriori",
             vector::integer(r_integer(apriori_merges))?,
         ),
-        ("g_labels", vector::integers(labels)?),
+        ("g_labels", labels),
         ("full_size", vector::integer(r_integer(singular.full_size))?),
         ("singular", vector::integer(r_integer(singular.singular))?),
-        ("backend", rvalue::string(backend)?),
+        ("backend", rvalue::string(engine.name())?),
     ])
 }
 

@@ -2,33 +2,41 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::Dendrogram;
-use gmhclust_core::Result as CoreResult;
+use gmhclust_core::{Cpu, Result as CoreResult};
+use gmhclust_engine::Engine;
 
 use crate::{rvalue, vector};
 
-/// The components of an `hclust` object, and the name of the backend.
-pub fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> CoreResult<Robj> {
+/// The components of an `hclust` object, and the name of the backend. The engine made the tree.
+pub fn tree_to_r((tree, engine): (Dendrogram, Engine)) -> CoreResult<Robj> {
+    let [merge, height, order] = components_to_r(&tree, engine.cpu())?;
     rvalue::list([
-        ("merge", merge_to_r(&tree)?),
-        ("height", vector::doubles(tree.height.iter().copied())?),
-        ("order", vector::integers(tree.order.iter().copied())?),
-        ("backend", rvalue::string(backend)?),
+        ("merge", merge),
+        ("height", height),
+        ("order", order),
+        ("backend", rvalue::string(engine.name())?),
+    ])
+}
+
+/// Components `merge`, a matrix, `height` and `order` of an `hclust` object. The CPU's threads fill
+/// them in.
+pub fn components_to_r(tree: &Dendrogram, cpu: &Cpu) -> CoreResult<[Robj; 3]> {
+    let rows = tree.merge.len();
+    let joined = |place: usize| match place.checked_sub(rows) {
+        None => tree.merge[place][0],
+        Some(row) => tree.merge[row][1],
+    };
+    let merge = vector::integers_on_threads(2 * rows, joined, cpu)?;
+    Ok([
+        vector::with_dimensions(merge, rows, 2)?,
+        vector::doubles_on_threads(rows, |row| tree.height[row], cpu)?,
+        vector::integers_on_threads(tree.order.len(), |place| tree.order[place], cpu)?,
     ])
 }
 
 /// An R vector of integers.
 pub fn integers_to_r(integers: Vec<i32>) -> CoreResult<Robj> {
     vector::integers(integers.into_iter())
-}
-
-/// Component `merge` of an `hclust` object, a matrix.
-pub fn merge_to_r(tree: &Dendrogram) -> CoreResult<Robj> {
-    let rows = tree.merge.len();
-    let columns = (0..2 * rows).map(|place| match place.checked_sub(rows) {
-        None => tree.merge[place][0],
-        Some(row) => tree.merge[row][1],
-    });
-    vector::with_dimensions(vector::integers(columns)?, rows, 2)
 }
 
 /// R's missing integer.

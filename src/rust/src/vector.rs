@@ -5,6 +5,7 @@ use extendr_api::prelude::*;
 use extendr_api::SEXP;
 use gmhclust_core::matrix::stacked_on_threads;
 use gmhclust_core::metric::{Metric, Points};
+use gmhclust_core::tasks::fill;
 use gmhclust_core::{memory, Cpu, Error as CoreError, Monitor, Observations, Result as CoreResult};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
@@ -119,6 +120,41 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     let places = vector.as_integer_slice_mut().into_iter().flatten();
     places.zip(values).for_each(|(to, value)| *to = value);
     Ok(vector)
+}
+
+/// As [`integers`], of `length` values: `value` has the value at an index. The CPU's threads fill in
+/// the vector.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn integers_on_threads(
+    length: usize,
+    value: impl Fn(usize) -> i32 + Sync,
+    cpu: &Cpu,
+) -> CoreResult<Robj> {
+    let (vector, destination) = allocate_integers(length)?;
+    fill_in(destination, value, cpu);
+    Ok(vector)
+}
+
+/// As [`integers_on_threads`], for doubles.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn doubles_on_threads(
+    length: usize,
+    value: impl Fn(usize) -> f64 + Sync,
+    cpu: &Cpu,
+) -> CoreResult<Robj> {
+    let (vector, destination) = allocate(length)?;
+    fill_in(destination, value, cpu);
+    Ok(vector)
+}
+
+fn fill_in<T: Send>(to: Destination<T>, value: impl Fn(usize) -> T + Sync, cpu: &Cpu) {
+    // SAFETY: the vector is new, and this function has the only pointer to its values.
+    let values = unsafe { to.values() };
+    cpu.install(|| fill(values, &value));
 }
 
 /// A number.

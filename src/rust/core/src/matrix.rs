@@ -283,16 +283,17 @@ pub fn bounding_box_on_threads<'a>(
 /// The centre of row-major values: by column, the median of at most 1000 evenly spaced rows, which
 /// outliers do not move.
 pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
-    middle_of(values.chunks_exact(columns), columns)
+    let row = |row: usize| &values[row * columns..][..columns];
+    middle_of(values.len() / columns.max(1), row, columns)
 }
 
-/// As [`middle`], of an iterator over rows.
-pub fn middle_of<'a>(rows: impl ExactSizeIterator<Item = &'a [f64]>, columns: usize) -> Vec<f64> {
+/// As [`middle`], of `rows` rows, given a function that returns a row.
+pub fn middle_of<'a>(rows: usize, row: impl Fn(usize) -> &'a [f64], columns: usize) -> Vec<f64> {
     /// Largest number of rows in the sample.
     const ROWS: usize = 1000;
 
-    let step = rows.len().div_ceil(ROWS).max(1);
-    let some: Vec<&[f64]> = rows.step_by(step).collect();
+    let step = rows.div_ceil(ROWS).max(1);
+    let some: Vec<&[f64]> = (0..rows).step_by(step).map(row).collect();
     let median = |k: usize| {
         let mut column: Vec<f64> = some.iter().map(|row| row[k]).collect();
         let at = column.len() / 2;

@@ -11,6 +11,9 @@ use crate::error::Result;
 /// Number of items that a thread writes at a time in [`on_slots`]. Only the time depends on it.
 const ITEMS_PER_TASK: usize = 64;
 
+/// Number of values that a thread sets at a time in [`fill`]. Only the time depends on it.
+const VALUES_PER_TASK: usize = 1 << 16;
+
 /// Runs tasks on the threads of the calling rayon pool, approximately in order. Each thread takes
 /// the next task from the queue when it has finished the last one, and has its own state; `states`
 /// should have one state per thread.
@@ -87,6 +90,19 @@ pub fn on_slots<V: Send, I: Sync>(
     });
 }
 
+/// Sets each of `values` to the value of `value` at its index. Works on the threads of the calling
+/// pool.
+pub fn fill<V: Send>(values: &mut [V], value: impl Fn(usize) -> V + Sync) {
+    let fill = |(task, values): (usize, &mut [V])| {
+        let with_indices = values.iter_mut().zip(task * VALUES_PER_TASK..);
+        with_indices.for_each(|(to, index)| *to = value(index));
+    };
+    values
+        .par_chunks_mut(VALUES_PER_TASK)
+        .enumerate()
+        .for_each(fill);
+}
+
 /// Waits for a thread and returns its result; a panic of the thread continues in the calling one.
 pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -95,6 +111,16 @@ pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_value_is_that_of_its_index() {
+        for count in [0, 1, VALUES_PER_TASK, VALUES_PER_TASK + 1, 200_000] {
+            let mut values = vec![0; count];
+            fill(&mut values, |index| 3 * index + 1);
+            let expected: Vec<usize> = (0..count).map(|index| 3 * index + 1).collect();
+            assert_eq!(values, expected);
+        }
+    }
 
     #[test]
     fn each_item_writes_to_its_slot_only() {

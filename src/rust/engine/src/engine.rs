@@ -56,17 +56,24 @@ impl Engine {
     /// `Error::Device` for `"cuda"` if no device can be used. `Error::Input` for an unknown
     /// `backend`, and for the input errors of [`Cuda::new`].
     pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
+        Self::with_cpu(choice, Arc::new(Cpu::new(choice.threads)?), work)
+    }
+
+    /// As [`Engine::new`], given the threads of the CPU.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn with_cpu(choice: &Choice, cpu: Arc<Cpu>, work: &Workload) -> Result<Self> {
         let planner = Planner::new(choice.threads);
         let handover = Handover::by_policy(choice.threads);
-        let cpu = || Cpu::new(choice.threads).map(Arc::new);
         // The GPU and the CPU to fall back to share the threads.
-        let gpu = |cpu: &Arc<Cpu>| match &choice.devices {
+        let gpu = || match &choice.devices {
             None if !work.is_divisible() => Cuda::on_first(cpu.clone(), handover),
             chosen => Cuda::new(chosen.as_deref(), cpu.clone(), handover),
         };
         match choice.backend.as_str() {
-            "cpu" => Ok(Self::on(cpu()?)),
-            "cuda" => match gpu(&cpu()?) {
+            "cpu" => Ok(Self::on(cpu)),
+            "cuda" => match gpu() {
                 Ok(gpu) => Ok(Self::on(Arc::new(gpu))),
                 Err(Error::Device(reason)) => Err(Error::Device(format!(
                     "`backend` is \"cuda\", but {reason}; \"cpu\" needs no device, and \"auto\" \
@@ -74,15 +81,12 @@ impl Engine {
                 ))),
                 Err(other) => Err(other),
             },
-            "auto" if !planner.prefers_gpu(work) => Ok(Self::on(cpu()?)),
-            "auto" => {
-                let cpu = cpu()?;
-                match gpu(&cpu) {
-                    Ok(gpu) => Ok(Self::on(Arc::new(gpu)).or(cpu)),
-                    Err(error @ Error::Input(_)) => Err(error),
-                    Err(_) => Ok(Self::on(cpu)),
-                }
-            }
+            "auto" if !planner.prefers_gpu(work) => Ok(Self::on(cpu)),
+            "auto" => match gpu() {
+                Ok(gpu) => Ok(Self::on(Arc::new(gpu)).or(cpu)),
+                Err(error @ Error::Input(_)) => Err(error),
+                Err(_) => Ok(Self::on(cpu)),
+            },
             other => Err(Error::Input(format!(
                 "`backend` is \"{other}\", it needs to be \"auto\", \"cpu\" or \"cuda\""
             ))),

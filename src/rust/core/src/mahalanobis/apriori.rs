@@ -53,7 +53,8 @@ pub fn merge_within(
         let some = first..end.clamp(first + 1, partition.clusters());
         let problem =
             |cluster| Problem::of_observations(&arranged.x, rows(cluster).collect(), *options);
-        let problems: Vec<Problem> = some.map(problem).collect();
+        let cpu = device.cpu();
+        let problems: Vec<Problem> = cpu.install(|| some.into_par_iter().map(problem).collect());
         inner.append(&mut device.agglomerate(&problems, monitor)?);
     }
     Ok(())
@@ -74,7 +75,10 @@ pub fn merges_above(
     let top = Problem {
         x: &arranged.x,
         starts: leaves_of_top(arranged.x.nrows(), arranged.partition.as_ref())?,
-        members: memory::collected(memory::OBSERVATIONS, 0..arranged.x.nrows() as u32)?,
+        members: device.cpu().install(|| {
+            let all = (0..arranged.x.nrows() as u32).into_par_iter();
+            memory::collected_on_threads(memory::OBSERVATIONS, all)
+        })?,
         options: *options,
         union: UnionRule::Shape,
     };

@@ -37,7 +37,8 @@ pub fn cluster(
     monitor: &Monitor,
 ) -> Result<Clustering> {
     check_labels(x.nrows(), apriori.map(<[u32]>::len))?;
-    let partition = apriori.map(AprioriPartition::new).transpose()?.flatten();
+    let partition = apriori.map(|labels| device.cpu().install(|| AprioriPartition::new(labels)));
+    let partition = partition.transpose()?.flatten();
     let clusterer = Clusterer::new(x, partition, options, device.cpu())?;
     clusterer.check_memory()?;
     clusterer.run(device, monitor)

@@ -70,7 +70,7 @@ fn sort_keys((merges, cluster): (&Vec<Merge>, u32)) -> impl Iterator<Item = Sort
 /// The first keys of all ranges but the lowest, by those of a few clusters. The ranges have about
 /// the same number of keys.
 fn starts_of_ranges(clusters: &[Vec<Merge>]) -> Vec<SortKey> {
-    const CLUSTERS: usize = 1024;
+    const CLUSTERS: usize = 128;
     const MERGES: usize = 16;
     let step = clusters.len().div_ceil(CLUSTERS).max(1);
     let of_cluster = |(merges, cluster): (&Vec<Merge>, u32)| {

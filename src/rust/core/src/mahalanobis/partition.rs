@@ -1,7 +1,10 @@
 //! Which observations are in which apriori cluster.
 
+use rayon::prelude::*;
+
 use crate::error::Result;
 use crate::memory;
+use crate::tasks::pieces;
 
 /// The start of memory errors: what needs the memory.
 const LABELS: &str = "sorting the observations by apriori cluster needs";
@@ -19,7 +22,7 @@ pub struct AprioriPartition {
 
 impl AprioriPartition {
     /// The partition by one label per observation, 0 for none; `None` if no label has two members
-    /// or one label has all.
+    /// or one label has all. Works on the threads of the calling pool.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
@@ -28,7 +31,8 @@ impl AprioriPartition {
         Ok((!partition.is_trivial()).then_some(partition))
     }
 
-    /// The partition by one label per observation, 0 for none, also if it is trivial.
+    /// The partition by one label per observation, 0 for none, also if it is trivial. Works on the
+    /// threads of the calling pool.
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory.
@@ -48,28 +52,26 @@ impl AprioriPartition {
             }
             return Ok(partition);
         }
-        let mut sizes = memory::zeros::<usize>(LABELS, most + 1)?;
-        for &label in labels {
-            sizes[label as usize] += 1;
+        let sizes = sizes(labels, most)?;
+        let is_cluster = |&(label, &size): &(u32, &usize)| label > 0 && size > 1;
+        let clusters = (0..).zip(&sizes).filter(is_cluster);
+        let (of_clusters, mut starts): (Vec<u32>, Vec<usize>) = clusters
+            .scan(0, |end, (label, size)| {
+                let start = *end;
+                *end += size;
+                Some((label, start))
+            })
+            .unzip();
+        let last = of_clusters.last().map(|&label| sizes[label as usize]);
+        starts.push(starts.last().unwrap_or(&0) + last.unwrap_or(0));
+        // By label, the number of its cluster; that after the last one if it has none.
+        let none = of_clusters.len() as u32;
+        let mut cluster_of = memory::filled(LABELS, most + 1, none)?;
+        for (&label, cluster) in of_clusters.iter().zip(0..) {
+            cluster_of[label as usize] = cluster;
         }
-        let (mut of_clusters, mut starts, mut end) = (Vec::new(), Vec::new(), 0);
-        // By label, the next place of a member; `None` where the members are loose.
-        let mut places = memory::filled(LABELS, most + 1, None)?;
-        for (label, &size) in (0..).zip(&sizes) {
-            if label > 0 && size > 1 {
-                of_clusters.push(label);
-                starts.push(end);
-                places[label as usize] = Some(end);
-                end += size;
-            }
-        }
-        starts.push(end);
-        let mut order = memory::zeros::<u32>(LABELS, labels.len())?;
-        for (&label, i) in labels.iter().zip(0..) {
-            let place = places[label as usize].as_mut().unwrap_or(&mut end);
-            order[*place] = i;
-            *place += 1;
-        }
+        let cluster = |&label: &u32| cluster_of[label as usize] as usize;
+        let order = in_order(labels.iter().map(cluster), &starts)?;
         Ok(Self {
             labels: of_clusters,
             order,
@@ -124,9 +126,70 @@ impl AprioriPartition {
     }
 }
 
+/// Most tasks that sort observations, since each of them reads all labels. Only the time depends on
+/// it.
+const TASKS: usize = 16;
+
+fn tasks() -> usize {
+    rayon::current_num_threads().min(TASKS)
+}
+
+/// Number of observations with each label up to `most`. Each task counts some of the labels.
+fn sizes(labels: &[u32], most: usize) -> Result<Vec<usize>> {
+    let mut sizes = memory::zeros::<usize>(LABELS, most + 1)?;
+    let each = sizes.len().div_ceil(tasks());
+    let tasks = sizes.par_chunks_mut(each).enumerate();
+    tasks.for_each(|(task, sizes)| {
+        let first = (task * each) as u32;
+        for &label in labels {
+            if let Some(size) = sizes.get_mut(label.wrapping_sub(first) as usize) {
+                *size += 1;
+            }
+        }
+    });
+    Ok(sizes)
+}
+
+/// The observations, sorted by cluster, and by index within each. `clusters` has the cluster of
+/// each observation; `starts` has the place of the first one of each cluster. Each task places those
+/// of some clusters.
+fn in_order(
+    clusters: impl ExactSizeIterator<Item = usize> + Clone + Sync,
+    starts: &[usize],
+) -> Result<Vec<u32>> {
+    let n = clusters.len();
+    let mut order = memory::zeros::<u32>(LABELS, n)?;
+    let tasks = tasks();
+    let bounds = (0..=tasks).map(|task| match task {
+        _ if task == tasks => starts.len(),
+        _ => starts.partition_point(|&start| start < task * n / tasks),
+    });
+    let bounds: Vec<usize> = bounds.collect();
+    let start = |cluster: usize| starts.get(cluster).copied().unwrap_or(n);
+    let lengths = bounds
+        .windows(2)
+        .map(|pair| start(pair[1]) - start(pair[0]));
+    let places: Vec<&mut [u32]> = pieces(&mut order, lengths).collect();
+    let tasks = places.into_par_iter().zip(bounds.par_windows(2));
+    tasks.for_each(|(places, bounds)| {
+        let (first, end) = (bounds[0], bounds[1]);
+        // By cluster, the place of its next observation.
+        let mut next: Vec<usize> = (first..end).map(|c| starts[c] - starts[first]).collect();
+        for (cluster, i) in clusters.clone().zip(0..) {
+            if let Some(next) = next.get_mut(cluster.wrapping_sub(first)) {
+                places[*next] = i;
+                *next += 1;
+            }
+        }
+    });
+    Ok(order)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Cpu;
+    use crate::testing::Random;
 
     fn members(partition: &AprioriPartition) -> Vec<(u32, Vec<u32>)> {
         let clusters = 0..partition.clusters();
@@ -144,6 +207,28 @@ mod tests {
         assert_eq!(of(&[1, 2, 3, 0]), None);
         assert_eq!(of(&[4, 4, 4]), None);
         assert!(of(&[4, 4, 0]).is_some());
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let mut random = Random::of(43);
+        for (n, most) in [(1, 1), (9, 3), (1_000, 5), (1_000, 700), (5_000, 1)] {
+            let labels: Vec<u32> = (0..n).map(|_| random.below(most + 1) as u32).collect();
+            let on = |threads| {
+                let cpu = Cpu::new(threads).unwrap();
+                cpu.install(|| AprioriPartition::by_label(&labels)).unwrap()
+            };
+            let one = on(1);
+            let mut expected: Vec<u32> = (0..n).collect();
+            expected.sort_by_key(|&i| {
+                let label = labels[i as usize];
+                one.labels().binary_search(&label).unwrap_or(one.clusters())
+            });
+            assert_eq!(one.order(), expected);
+            for threads in [2, 3, 7] {
+                assert_eq!(on(threads), one);
+            }
+        }
     }
 
     #[test]

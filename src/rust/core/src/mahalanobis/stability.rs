@@ -58,7 +58,8 @@ impl<'a> Stability<'a> {
         let n = input.dim().0;
         check(input.dim(), None, options)?;
         check_labels(n, leaf.map(<[u32]>::len))?;
-        let partition = leaf.map(AprioriPartition::by_label).transpose()?;
+        let partition = leaf.map(|leaf| cpu.install(|| AprioriPartition::by_label(leaf)));
+        let partition = partition.transpose()?;
         let leaves = match (&partition, leaf) {
             (Some(partition), Some(leaf)) => leaves_of_slots(partition, leaf)?,
             _ => memory::collected(memory::OBSERVATIONS, 0..n as u32)?,
