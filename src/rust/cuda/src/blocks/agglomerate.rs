@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use gmhclust_core::distinct::Distinct;
+use gmhclust_core::digest::digest;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{Problem, UnionRule};
-use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::{Cpu, Merge};
+use gmhclust_core::{memory, Cpu, Merge};
 
 use super::arrays::{bytes_per_observation, MOST_DIMENSIONS};
 use super::launch::Launch;
@@ -30,16 +29,17 @@ pub fn fits(problem: &Problem) -> bool {
 /// observation of a set of equal observations, all others of the set search for another partner.
 /// The CPU merges equal observations without a search.
 ///
+/// Observations with the same digest count as equal.
+///
 /// # Errors
-/// As [`Distinct::new`].
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory.
 pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
-    let row = |member: u32| {
-        problem
-            .x
-            .row_slice(problem.members[member as usize] as usize)
-    };
-    let distinct = Distinct::of_rows(problem.members.len(), row, monitor)?;
-    let searches: usize = distinct.sets().map(|set| set.len() * set.len() / 2).sum();
+    monitor.check()?;
+    let digests = problem.rows().map(|row| digest(row, 0));
+    let mut digests = memory::collected("finding equal rows needs", digests)?;
+    digests.sort_unstable();
+    let sets = digests.chunk_by(|a, b| a == b).filter(|set| set.len() > 1);
+    let searches: usize = sets.map(|set| set.len() * set.len() / 2).sum();
     Ok(searches > problem.clusters())
 }
 
