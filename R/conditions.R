@@ -121,7 +121,7 @@ refuse_like_stats <- function(message, needs, call) {
 }
 
 # The number of heights below an earlier one.
-count_inversions <- function(height) sum(height < cummax(height))
+count_inversions <- function(height) suspendInterrupts(inversions_of(as.double(height)))
 
 # Gives the message about inversions, once per session: inversions are normal, but new to most
 # users.

@@ -337,6 +337,12 @@ job_tree_faults <- function(merge, order) .Call(wrap__job_tree_faults, merge, or
 #' @noRd
 job_joins_own <- function(merge, leaves, merges) .Call(wrap__job_joins_own, merge, leaves, merges)
 
+#' Number of heights that are below an earlier one. The caller suspends interrupts.
+#' @param height doubles.
+#' @return integer; NULL if R cannot give the values.
+#' @noRd
+inversions_of <- function(height) .Call(wrap__inversions_of, height)
+
 #' Starts to look for the populations of a tree.
 #' @param x as in job_gkmeans().
 #' @param columns integers, the numbers of the columns to use.

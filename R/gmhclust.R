@@ -382,7 +382,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
   if (!is.null(options$clusters)) {
     tree$apriori <- apriori
     tree$n.height.apriori <- value$n_height_apriori
-    tree$g.labels <- options$clusters$labels[value$g_labels]
+    tree$g.labels <- labels_at(value$g_labels, options$clusters$labels)
   }
   if (options$warn) {
     inform_of_singular(tree$settings, call)

@@ -286,6 +286,11 @@ codes_of <- function(values, labels) {
   if (is.null(coded)) match(values, labels, nomatch = 0L) else coded$codes
 }
 
+# The labels at places among distinct labels.
+labels_at <- function(places, labels) {
+  if (identical(labels, seq_along(labels))) places else labels[places]
+}
+
 is_plain_integers <- function(x) is.integer(x) && !is.object(x)
 
 # Labels as text. as.character() would write 100000 as "1e+05", or 1 as "1e+00", by option `scipen`.

@@ -9,8 +9,9 @@ use gmhclust_core::{
 use crate::arguments;
 use crate::job::Job;
 use crate::memory::plan;
-use crate::results::integers_to_r;
+use crate::results::{integers_to_r, r_integer};
 use crate::rvalue::{self, Values};
+use crate::vector;
 
 /// Starts to cut a tree into clusters.
 /// @param merge integer matrix, component `merge` of a valid hclust object.
@@ -107,6 +108,17 @@ fn faults_to_r(faults: Faults) -> CoreResult<Robj> {
     ])
 }
 
+/// Number of heights that are below an earlier one. The caller suspends interrupts.
+/// @param height doubles.
+/// @return integer; NULL if R cannot give the values.
+/// @noRd
+#[extendr]
+fn inversions_of(height: Robj) -> Robj {
+    let count = Values::<f64>::of(&height, "height")
+        .and_then(|height| vector::integer(r_integer(dendrogram::inversions(&height))));
+    count.unwrap_or_else(|_| rvalue::null())
+}
+
 /// Starts to check that merges join parts of their own cluster.
 /// @param merge as in job_cut_tree().
 /// @param leaves integers: the cluster of each observation.
@@ -148,4 +160,5 @@ extendr_module! {
     fn job_optimal_order;
     fn job_tree_faults;
     fn job_joins_own;
+    fn inversions_of;
 }

@@ -138,6 +138,16 @@ pub fn joins_own(merge: &[[i32; 2]], of_leaves: &[i32], of_merges: &[i32]) -> bo
     rows.all(|(pair, own)| pair.iter().all(|&id| cluster(id) == Some(own)))
 }
 
+/// Number of heights that are below an earlier one. O(n) time.
+pub fn inversions(height: &[f64]) -> usize {
+    let mut greatest = f64::NEG_INFINITY;
+    let is_below = |&&height: &&f64| {
+        greatest = greatest.max(height);
+        height < greatest
+    };
+    height.iter().filter(is_below).count()
+}
+
 /// A merge height as the key of a priority queue; never NaN.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Height(pub f64);
@@ -161,6 +171,13 @@ mod tests {
         assert!(joins_own(&tree, &[7, 8, 7, 8, 7], &[7, 8, 7]));
         assert!(!joins_own(&tree, &[7, 8, 7, 8, 8], &[7, 8, 7]));
         assert!(!joins_own(&tree, &[7, 8, 7, 8, 7], &[7, 8, 8]));
+    }
+
+    #[test]
+    fn heights_below_any_earlier_one_are_inversions() {
+        assert_eq!(inversions(&[]), 0);
+        assert_eq!(inversions(&[1.0, 3.0, 2.0, 3.0, -1.0, 2.5, 4.0]), 3);
+        assert_eq!(inversions(&[f64::NEG_INFINITY, 0.0, -0.0]), 0);
     }
 
     #[test]
