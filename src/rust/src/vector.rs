@@ -122,8 +122,8 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     Ok(vector)
 }
 
-/// As [`integers`], of `length` values: `value` has the value at an index. The CPU's threads fill in
-/// the vector.
+/// As [`integers`], of `length` values: `value` has the value at an index. The CPU's threads fill
+/// in the vector.
 ///
 /// # Errors
 /// As [`allocate`].

@@ -7,7 +7,9 @@
 #include "mahalanobis.cuh"
 
 // Number of threads of a block.
-#define THREADS 128
+#ifndef THREADS
+#define THREADS 256
+#endif
 // A task: one problem, merged by a block.
 struct Task {
   double diagonal; // of the bounding box of all observations

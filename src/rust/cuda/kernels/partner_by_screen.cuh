@@ -7,10 +7,10 @@
 #include "partner_search.cuh"
 #include "screen.cuh"
 
-// Maximum number of clusters that a search lists before it computes their distances. A warp goes on
-// only while there is room for WARP clusters of each warp.
-#define FOUND_ROOM 256
-static_assert(FOUND_ROOM >= 2 * THREADS, "room for the first ones and for those of all warps");
+// Maximum number of clusters that a search lists before it computes their distances: the first
+// ones, and those of all warps. A warp goes on only while there is room for WARP clusters of each
+// warp.
+#define FOUND_ROOM (2 * THREADS)
 // Maximum number of near balls that a search lists at a time.
 #define NEAR_ROOM 512
 // Number of clusters near the owner's place, for each warp, whose distances are computed first, for

@@ -79,6 +79,12 @@ impl Cuda {
         self
     }
 
+    /// Returns this device with large blocks for any number of problems.
+    pub fn with_large_blocks(mut self) -> Self {
+        self.handover.large_block_problems = usize::MAX;
+        self
+    }
+
     /// Returns this device with a limit on searches for neighbours: they take at most `bytes` bytes
     /// of the memory of each GPU.
     pub fn with_memory(mut self, bytes: usize) -> Self {

@@ -18,6 +18,7 @@ pub struct Handover {
     /// are merged like large problems.
     pub block_problems: usize,
     pub block_chunk_observations: usize,
+    pub large_block_problems: usize,
     pub request_coordinates: usize,
     pub sweeps_per_copy: usize,
     pub matrix_observations: usize,
@@ -53,6 +54,7 @@ impl Handover {
             },
             block_problems: policy::BLOCK_PROBLEMS_PER_THREAD * threads,
             block_chunk_observations: policy::BLOCK_CHUNK_OBSERVATIONS,
+            large_block_problems: policy::LARGE_BLOCK_PROBLEMS,
             request_coordinates: policy::REQUEST_COORDINATES,
             sweeps_per_copy: policy::SWEEPS_PER_COPY,
             matrix_observations: policy::MATRIX_OBSERVATIONS,

@@ -239,6 +239,9 @@ kernels! {
     AGGLOMERATE_CENTROID_16 = "agglomerate_quick_16";
     AGGLOMERATE_CENTROID_24 = "agglomerate_quick_24";
     AGGLOMERATE_CENTROID_32 = "agglomerate_quick_32";
+    AGGLOMERATE_MANY_16 = "agglomerate_many_16";
+    AGGLOMERATE_MANY_24 = "agglomerate_many_24";
+    AGGLOMERATE_MANY_32 = "agglomerate_many_32";
     AGGLOMERATE_FULL_MAHALANOBIS_0 = "agglomerate_full_0";
     AGGLOMERATE_FULL_MAHALANOBIS_16 = "agglomerate_full_16";
     AGGLOMERATE_FULL_MAHALANOBIS_24 = "agglomerate_full_24";

@@ -149,6 +149,19 @@ pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
 ///   is too high, the GPU waits while observations are copied.
 pub const BLOCK_CHUNK_OBSERVATIONS: usize = 1 << 19;
 
+/// Largest number of apriori clusters that large thread blocks merge, if they have the same size.
+/// If there are more, blocks of half as many threads merge them.
+///
+/// - Counts: apriori clusters for each multiprocessor. Those of different sizes count by the
+///   squares of their sizes.
+/// - Run: not measured in the tree. On an H200, which runs 4 large blocks or 8 others on each of
+///   its 132 multiprocessors, 1,000,000 x 14 cells in 1,000 apriori clusters by k-means took
+///   0.41 s with large blocks and 0.445 s with others; 20,000,000 in 2,000 of one size 9.2 and
+///   7.9 s.
+/// - If wrong: if it is too low, the rest of the GPU waits for the blocks with the largest
+///   clusters. If it is too high, fewer blocks share a multiprocessor, and it waits more often.
+pub const LARGE_BLOCK_PROBLEMS: usize = 6;
+
 /// Times of thread blocks and of trees. They decide which apriori clusters blocks merge. A CPU
 /// thread is assumed to take the square of the size of an apriori cluster, which defines the unit.
 #[derive(Debug, Clone, Copy)]
@@ -207,17 +220,16 @@ pub const WORTH_LEAVING: f64 = 0.95;
 ///
 /// - Counts: see [`BlockCosts`].
 /// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these
-///   costs, and `groups2m` with trees alone. Not measured in the tree, on the same host: `groups2m`
-///   took 14 s with a block for each apriori cluster. 100 apriori clusters of 1,000, 2,000 and
-///   4,000 x 14 cells took a block each 0.24, 0.74 and 2.4 s, and a busy CPU thread 0.16 and 0.42 s
-///   for the first two; 1,056 of them took all blocks 0.73 and 2.0 s. With costs of 3.4, 0.012 and
-///   130, the CPU got most of 300 apriori clusters of 1,000,000 cells by k-means, which took 9.1 s;
-///   with 1.6, 0.008 and 130, and trees from 2,048 observations on, 6.1 s.
+///   costs, and `groups2m` with trees alone. Not measured in the tree, on an H200 with 16 cores, in
+///   blocks of 256 threads: 1,000,000 x 14 cells in 1,000 apriori clusters by k-means took 1.00 s
+///   with 23 of them on the CPU, 1.09 s with 7 and 1.24 s with 2; in 300 apriori clusters 3.1 s
+///   with 14 trees. With a cost of 180 for a merge in a tree, 94 of the 300 were trees and 194 on
+///   the CPU, which took 4.0 s.
 /// - If wrong: as for [`BLOCK_COSTS`].
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 2.2,
     together: 0.008,
-    merge_in_tree: 180.0,
+    merge_in_tree: 260.0,
     merge_in_only_trees: 60.0,
 };
 

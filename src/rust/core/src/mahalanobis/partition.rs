@@ -151,8 +151,8 @@ fn sizes(labels: &[u32], most: usize) -> Result<Vec<usize>> {
 }
 
 /// The observations, sorted by cluster, and by index within each. `clusters` has the cluster of
-/// each observation; `starts` has the place of the first one of each cluster. Each task places those
-/// of some clusters.
+/// each observation; `starts` has the place of the first one of each cluster. Each task places
+/// those of some clusters.
 fn in_order(
     clusters: impl ExactSizeIterator<Item = usize> + Clone + Sync,
     starts: &[usize],

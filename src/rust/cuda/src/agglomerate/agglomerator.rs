@@ -63,8 +63,7 @@ impl Agglomerator<'_> {
         }
         // The CPU's threads copy the observations first, before they merge other problems.
         let begun = of_numbers(&in_blocks);
-        let fewest = self.handover.block_chunk_observations;
-        let begun = InBlocks::begin(self.devices, &begun, fewest, self.cpu, monitor)?;
+        let begun = InBlocks::begin(self.devices, &begun, self.handover, self.cpu, monitor)?;
         merges_of_two_parts(
             Part {
                 numbers: &in_blocks,

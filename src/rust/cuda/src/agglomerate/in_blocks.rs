@@ -9,6 +9,7 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 
 use crate::blocks::BlockProblems;
 use crate::device::Device;
+use crate::handover::Handover;
 use crate::sharing::on_each;
 
 /// Problems that each fit into a thread block, divided among the devices.
@@ -21,22 +22,21 @@ pub struct InBlocks<'a> {
 
 impl<'a> InBlocks<'a> {
     /// Divides the problems so that every device has about the same work, and begins the first
-    /// launch of each device. The threads of `cpu` copy the observations. `fewest_in_chunk` is for
-    /// [`BlockProblems::begin`].
+    /// launch of each device. The threads of `cpu` copy the observations.
     ///
     /// # Errors
     /// As [`BlockProblems::begin`].
     pub fn begin(
         devices: &[Arc<Device>],
         problems: &[&'a Problem<'a>],
-        fewest_in_chunk: usize,
+        handover: &'a Handover,
         cpu: &'a Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
         let shares = shares(problems, devices.len());
         let begin = |(device, share): (_, &Vec<usize>)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
-            BlockProblems::begin(device, mine, fewest_in_chunk, cpu, monitor)
+            BlockProblems::begin(device, mine, handover, cpu, monitor)
         };
         let blocks = on_each(devices.iter().zip(&shares), begin)?;
         Ok(Self {

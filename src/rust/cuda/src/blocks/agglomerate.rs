@@ -11,6 +11,7 @@ use gmhclust_core::{memory, Cpu, Merge};
 use super::arrays::{bytes_per_observation, MOST_DIMENSIONS};
 use super::launch::Launch;
 use crate::device::Device;
+use crate::handover::Handover;
 use crate::policy;
 
 /// Share of the free device memory that a launch may use. If it is too high, allocations fail. If
@@ -48,8 +49,7 @@ pub struct BlockProblems<'a> {
     device: Arc<Device>,
     /// The problems in decreasing order of size, so that no large problem is left for the end.
     problems: Vec<&'a Problem<'a>>,
-    /// Smallest number of observations of a chunk that is not the last one of a launch.
-    fewest_in_chunk: usize,
+    handover: &'a Handover,
     cpu: &'a Cpu,
     /// The launch for the first problems. It has begun.
     first: Option<Launch<'a>>,
@@ -57,8 +57,7 @@ pub struct BlockProblems<'a> {
 
 impl<'a> BlockProblems<'a> {
     /// Begins the first launch, for as many of the first problems as fit in the device's memory.
-    /// The largest problems must come first. The threads of `cpu` copy the observations. For
-    /// `fewest_in_chunk`, see [`policy::BLOCK_CHUNK_OBSERVATIONS`].
+    /// The largest problems must come first. The threads of `cpu` copy the observations.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
@@ -66,14 +65,14 @@ impl<'a> BlockProblems<'a> {
     pub fn begin(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
-        fewest_in_chunk: usize,
+        handover: &'a Handover,
         cpu: &'a Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
         let mut new = Self {
             device: device.clone(),
             problems,
-            fewest_in_chunk,
+            handover,
             cpu,
             first: None,
         };
@@ -90,8 +89,7 @@ impl<'a> BlockProblems<'a> {
         }
         let count = as_many_as_fit(&self.device, rest)?;
         let problems = rest[..count].to_vec();
-        let fewest = self.fewest_in_chunk;
-        Launch::begin(&self.device, problems, fewest, self.cpu, monitor).map(Some)
+        Launch::begin(&self.device, problems, self.handover, self.cpu, monitor).map(Some)
     }
 
     /// Makes all further launches. Returns the merges of each problem.

@@ -12,7 +12,9 @@ use crate::tree::clusters::{BALL_SCALARS, SCALARS};
 // agglomerate_launch.cuh and mahalanobis.cuh define the same constants; a test compares them.
 
 /// Threads of a block.
-pub const THREADS: u32 = 128;
+pub const THREADS: u32 = 256;
+/// Threads of a block in the modules for many problems.
+pub const THREADS_FOR_MANY: u32 = 128;
 /// Moments of a cluster: see enum Moment.
 const MOMENTS: usize = 4;
 /// Scalars of a shape: see enum ShapeScalar.
@@ -230,11 +232,11 @@ pub fn bytes_per_observation(p: usize, distance: Distance) -> usize {
     8 * doubles + 4 * (singles + balls + words) + PARTNERS * size_of::<Partner>()
 }
 
-/// Bytes of shared memory of a block in `p` dimensions, for a kernel that keeps `registers`
-/// dimensions in registers. Only searches with centroid distances have a query.
-pub fn shared_bytes(p: usize, registers: usize, distance: Distance) -> usize {
+/// Bytes of shared memory of a block of `threads` threads in `p` dimensions, for a kernel that
+/// keeps `registers` dimensions in registers. Only searches with centroid distances have a query.
+pub fn shared_bytes(p: usize, registers: usize, threads: u32, distance: Distance) -> usize {
     let mean = p.max(registers);
-    let doubles = banded_len(p) + 3 * p + mean + 2 * p * (THREADS / 32) as usize;
+    let doubles = banded_len(p) + 3 * p + mean + 2 * p * (threads / 32) as usize;
     let coordinates = match registers {
         0 => MOST_DIMENSIONS,
         _ => registers,

@@ -17,13 +17,17 @@ use rayon::prelude::*;
 
 use super::arrays::{
     balls, doubles, shared_bytes, singles, words, Arrays, Doubles, Partner, Singles, Task, Words,
-    MOST_IN_REGISTERS, PARTNERS, THREADS,
+    MOST_IN_REGISTERS, PARTNERS,
 };
 use super::tasks::{copy_observations, sorted_slots, starts, tasks};
+use super::variant::{equal_problems, Variant};
 use crate::device::{Device, DriverResult};
-use crate::kernels::{self, Kernels};
+use crate::handover::Handover;
 use crate::mapped::MappedWords;
 use crate::sender::Sender;
+
+/// What a device does before a launch, for errors.
+const MAKING_ROOM: &str = "making room for apriori clusters";
 
 /// Time between two polls of the device's progress. It is short compared with a launch, and long
 /// compared with a poll.
@@ -52,31 +56,6 @@ pub fn chunks(sizes: &[usize], fewest: usize) -> Vec<Range<usize>> {
         }
     }
     chunks
-}
-
-/// The number of dimensions that the kernel for `p` dimensions keeps in registers. It is at least
-/// `p`, or 0 for a kernel that keeps no dimensions in registers.
-fn in_registers(p: usize) -> usize {
-    match p {
-        0..=16 => 16,
-        17..=24 => 24,
-        25..=MOST_IN_REGISTERS => MOST_IN_REGISTERS,
-        _ => 0,
-    }
-}
-
-/// The module that keeps this number of dimensions in registers.
-fn module(registers: usize, distance: Distance) -> &'static Kernels {
-    match (registers, distance) {
-        (16, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_16,
-        (24, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_24,
-        (32, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_32,
-        (_, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_0,
-        (16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_16,
-        (24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_24,
-        (32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_32,
-        (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_0,
-    }
 }
 
 /// The indices of the counters that the kernels of all chunks share.
@@ -198,8 +177,8 @@ pub struct Launch<'a> {
 impl<'a> Launch<'a> {
     /// Begins kernels for these problems, which must have the same options and number of
     /// dimensions. The threads of `cpu` copy their observations. The kernel of a chunk begins as
-    /// soon as its observations are on the device. All chunks but the last have at least `fewest`
-    /// observations.
+    /// soon as its observations are on the device. `handover` has the least number of observations
+    /// of all chunks but the last, and the largest number of problems for large blocks.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
@@ -207,7 +186,7 @@ impl<'a> Launch<'a> {
     pub fn begin(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
-        fewest: usize,
+        handover: &Handover,
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
@@ -215,8 +194,12 @@ impl<'a> Launch<'a> {
         let observations: usize = sizes.iter().sum();
         let p = problems[0].x.ncols();
         let distance = problems[0].options.distance;
-        let kernel = device.kernel(module(in_registers(p), distance), "agglomerate")?;
-        let chunks = chunks(&sizes, fewest);
+        let multiprocessors = device.multiprocessors();
+        let multiprocessors = multiprocessors.map_err(|error| device.error(MAKING_ROOM, &error))?;
+        let most = handover.large_block_problems as f64 * f64::from(multiprocessors);
+        let variant = Variant::new(p, distance, equal_problems(&sizes) > most);
+        let kernel = device.kernel(variant.module, "agglomerate")?;
+        let chunks = chunks(&sizes, handover.block_chunk_observations);
         let allocate = || {
             let stream = device.context.new_stream()?;
             let of_chunks = chunks.iter().map(|_| device.context.new_stream());
@@ -238,7 +221,7 @@ impl<'a> Launch<'a> {
         };
         let allocated: DriverResult<_> = allocate();
         let (stream, of_chunks, memory) =
-            allocated.map_err(|error| device.error("making room for apriori clusters", &error))?;
+            allocated.map_err(|error| device.error(MAKING_ROOM, &error))?;
         let mut launch = Self {
             device: device.clone(),
             stream,
@@ -251,7 +234,7 @@ impl<'a> Launch<'a> {
         for (number, chunk) in chunks.into_iter().enumerate() {
             let end = first + sizes[chunk.clone()].iter().sum::<usize>();
             launch.send(chunk.clone(), first..end, cpu, monitor)?;
-            let started = launch.start(&kernel, number, &chunk);
+            let started = launch.start(&kernel, variant, number, &chunk);
             started.map_err(|error| launch.error(&error))?;
             first = end;
         }
@@ -316,20 +299,24 @@ impl<'a> Launch<'a> {
     fn start(
         &self,
         kernel: &CudaFunction,
+        variant: Variant,
         number: usize,
         chunk: &Range<usize>,
     ) -> DriverResult<()> {
         let p = self.problems[0].x.ncols();
         let distance = self.problems[0].options.distance;
-        let shared = shared_bytes(p, in_registers(p), distance);
+        let Variant {
+            threads, registers, ..
+        } = variant;
+        let shared = shared_bytes(p, registers, threads, distance);
         let mut arrays = self.memory.arrays(&self.stream, &self.problems);
         arrays.take_chunk(chunk, number, distance);
         let resident =
-            kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, shared, None)?;
+            kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared, None)?;
         let blocks = resident * self.device.multiprocessors()?;
         let config = LaunchConfig {
             grid_dim: (blocks.clamp(1, chunk.len() as u32), 1, 1),
-            block_dim: (THREADS, 1, 1),
+            block_dim: (threads, 1, 1),
             shared_mem_bytes: shared as u32,
         };
         // SAFETY: the argument is as declared in agglomerate.cu, and all memory that it points to

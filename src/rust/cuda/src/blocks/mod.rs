@@ -7,6 +7,7 @@ mod arrays;
 mod decisions;
 mod launch;
 mod tasks;
+mod variant;
 
 pub use agglomerate::{fits, is_tied, BlockProblems};
 pub use arrays::{banded_len, to_bands};

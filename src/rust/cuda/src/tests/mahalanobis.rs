@@ -9,7 +9,11 @@ use super::{cuda, cuda_on, several_gpus};
 
 /// Checks that GPU and CPU give the same bits, on every kind of data.
 fn compare_with_the_gpu(rounds: usize, largest: usize) {
-    let cuda = [cuda(4).without_blocks(), cuda(4)];
+    let cuda = [
+        cuda(4).without_blocks(),
+        cuda(4),
+        cuda(4).with_large_blocks(),
+    ];
     let cpu = Cpu::new(4).unwrap();
     let mut random = Random(99);
     for round in 0..rounds {
@@ -62,7 +66,9 @@ fn a_block_searches_all_balls_like_the_cpu_on_small_data() {
         ..options(&mut random, n)
     };
     let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
-    assert_eq!(run(&x, Some(&labels), &options, &cuda(4)), expected);
+    for cuda in [cuda(4), cuda(4).with_large_blocks()] {
+        assert_eq!(run(&x, Some(&labels), &options, &cuda), expected);
+    }
 }
 
 #[test]
@@ -81,8 +87,10 @@ fn a_block_merges_thousands_of_observations_like_the_cpu() {
                 ..options(&mut random, n)
             };
             let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
-            let found = run(&x, Some(&labels), &options, &cuda(4));
-            assert_eq!(found, expected, "{data:?}, {options:?}");
+            for cuda in [cuda(4), cuda(4).with_large_blocks()] {
+                let found = run(&x, Some(&labels), &options, &cuda);
+                assert_eq!(found, expected, "{data:?}, {options:?}");
+            }
         }
     }
 }
