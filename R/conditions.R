@@ -121,7 +121,11 @@ refuse_like_stats <- function(message, needs, call) {
 }
 
 # The number of heights below an earlier one.
-count_inversions <- function(height) suspendInterrupts(inversions_of(as.double(height)))
+count_inversions <- function(height) {
+  count <- suspendInterrupts(inversions_of(as.double(height)))
+  if (is.null(count)) stop(no_memory("counting inversions", sys.call(-1)))
+  count
+}
 
 # Gives the message about inversions, once per session: inversions are normal, but new to most
 # users.

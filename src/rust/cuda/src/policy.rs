@@ -150,7 +150,8 @@ pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
 pub const BLOCK_CHUNK_OBSERVATIONS: usize = 1 << 19;
 
 /// Largest number of apriori clusters that large thread blocks merge, if they have the same size.
-/// If there are more, blocks of half as many threads merge them.
+/// If there are more, with centroid distances and up to 32 columns, blocks of half as many threads
+/// merge them.
 ///
 /// - Counts: apriori clusters for each multiprocessor. Those of different sizes count by the
 ///   squares of their sizes.
@@ -183,8 +184,9 @@ pub struct BlockCosts {
 /// - Counts: see [`BlockCosts`].
 /// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m300` and `groups20m`, were made with these
 ///   costs. Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of 1,000,
-///   2,000 and 4,000 x 14 cells took a block each 56, 142 and 384 ms, and a CPU thread 85, 235 and
-///   650 ms while the other 15 were busy; 1,056 of them took all blocks 0.18, 0.40 and 0.92 s. One
+///   2,000 and 4,000 x 14 cells took a block of 128 threads each 56, 142 and 384 ms, and a CPU
+///   thread 85, 235 and 650 ms while the other 15 were busy; 1,056 of them took all blocks 0.18,
+///   0.40 and 0.92 s. One
 ///   of 10,000 took a CPU thread 1.1 s while the others were idle, and a block 1.9 s; as one of 400
 ///   trees, 18 ms. With costs of 1.6, 0.005 and 165, the CPU got most of 300 apriori clusters of
 ///   1,000,000 cells by k-means, which took 3.9 s; with 0.6, 0.002 and 80, and trees from 2,048

@@ -98,7 +98,7 @@ impl Drop for Ballast {
         reserve.jobs -= 1;
         if reserve.jobs == 0 {
             reserve.release();
-            // The computations have ended and freed their memory.
+            // The computations have ended, and have freed all but their results.
             memory::set_shortage(false);
         }
     }

@@ -8,7 +8,7 @@ use super::shape::share;
 use crate::simd::{doubles, doubles_mut};
 
 /// The mean and the scatter of some observations. Adding one gives the bits of
-/// [`shape::merge`](super::shape::merge), in a quarter of the time: the rows of the scatter are
+/// [`shape::merge`](super::shape::merge), in a third of the time: the rows of the scatter are
 /// whole registers.
 pub struct RunningMoments {
     members: usize,

@@ -6,6 +6,8 @@ alignas(16) thread_local double memory[1 << 14];
 
 #define DIMENSIONS 0
 #define FULL_DISTANCES false
+// The fewest that a module has, so that a few hundred observations take every way.
+#define THREADS 128
 #include "../agglomerate.cu"
 
 // ---- shape.cuh and distance.cuh, function by function ----

@@ -9,12 +9,13 @@ use crate::arguments::{arguments, named_values};
 use crate::policy;
 use crate::tree::clusters::{BALL_SCALARS, SCALARS};
 
+/// Threads of a block in the modules for many problems, as in modules.toml.
+pub const THREADS_FOR_MANY: u32 = 128;
+
 // agglomerate_launch.cuh and mahalanobis.cuh define the same constants; a test compares them.
 
-/// Threads of a block.
+/// Threads of a block in all other modules.
 pub const THREADS: u32 = 256;
-/// Threads of a block in the modules for many problems.
-pub const THREADS_FOR_MANY: u32 = 128;
 /// Moments of a cluster: see enum Moment.
 const MOMENTS: usize = 4;
 /// Scalars of a shape: see enum ShapeScalar.

@@ -56,7 +56,8 @@ fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn a_block_searches_all_balls_like_the_cpu_on_small_data() {
-    let (n, p) = (400, 3);
+    // A block has 8 warps, and the balls of a cluster are more.
+    let (n, p) = (640, 3);
     let mut random = Random(99);
     let labels: Vec<u32> = (0..n).map(|i| 1 + u32::from(i % 2 == 0)).collect();
     let x = draw(&mut random, Data::Mixture, n, p);
@@ -74,13 +75,18 @@ fn a_block_searches_all_balls_like_the_cpu_on_small_data() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn a_block_merges_thousands_of_observations_like_the_cpu() {
-    // Enough for chunks of positions that are longer than a warp.
-    let (n, p) = (11_000, 5);
+    let p = 5;
     let mut random = Random(97);
-    let labels: Vec<u32> = (0..n).map(|i| 1 + u32::from(i % 9 > 4)).collect();
     for data in [Data::Mixture, Data::Plain] {
-        let x = draw(&mut random, data, n, p);
         for distance in Distance::ALL {
+            // Enough for chunks of positions that are longer than a warp, with centroid distances
+            // also in a block of 256 threads.
+            let n = match distance {
+                Distance::Centroid => 16_000,
+                Distance::FullMahalanobis => 11_000,
+            };
+            let x = draw(&mut random, data, n, p);
+            let labels: Vec<u32> = (0..n as u32).map(|i| 1 + u32::from(i % 9 > 4)).collect();
             let options = Options {
                 threshold: 100.0,
                 distance,
@@ -92,6 +98,26 @@ fn a_block_merges_thousands_of_observations_like_the_cpu() {
                 assert_eq!(found, expected, "{data:?}, {options:?}");
             }
         }
+    }
+}
+
+/// The shared memory of a block is almost all that a block may have without asking for more.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_block_merges_observations_in_as_many_columns_as_it_can() {
+    let (n, p) = (300, 64);
+    let mut random = Random(96);
+    let labels: Vec<u32> = (0..n).map(|i| 1 + u32::from(i % 3 == 0)).collect();
+    let x = draw(&mut random, Data::Mixture, n, p);
+    for distance in Distance::ALL {
+        let options = Options {
+            threshold: 80.0,
+            distance,
+            ..options(&mut random, n)
+        };
+        let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
+        let found = run(&x, Some(&labels), &options, &cuda(4));
+        assert_eq!(found, expected, "{options:?}");
     }
 }
 
