@@ -11,6 +11,7 @@
 //! * [`subthreshold`], [`options`]: the choices; [`packed`]: the layout of matrices;
 //!   [`partition`], `arranged`: the observations by apriori cluster;
 //! * [`shape`], [`distance`]: the definitions of a cluster's shape and of distances, bit by bit;
+//!   `running_moments`: the moments that a shape is made of, member by member;
 //! * [`problem`]: clusters to merge to one; [`device`]: the trait of devices that find their
 //!   merges;
 //! * [`screen`]: lower bounds on many distances at a time;
