@@ -183,14 +183,14 @@ pub struct BlockCosts {
 ///
 /// - Counts: see [`BlockCosts`].
 /// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m300` and `groups20m`, were made with these
-///   costs. Not measured in the tree, on an H200 with 16 cores: 100 apriori clusters of 1,000,
-///   2,000 and 4,000 x 14 cells took a block of 128 threads each 56, 142 and 384 ms, and a CPU
-///   thread 85, 235 and 650 ms while the other 15 were busy; 1,056 of them took all blocks 0.18,
-///   0.40 and 0.92 s. One
-///   of 10,000 took a CPU thread 1.1 s while the others were idle, and a block 1.9 s; as one of 400
-///   trees, 18 ms. With costs of 1.6, 0.005 and 165, the CPU got most of 300 apriori clusters of
-///   1,000,000 cells by k-means, which took 3.9 s; with 0.6, 0.002 and 80, and trees from 2,048
-///   observations on, 1.35 s.
+///   costs and blocks of 128 threads. Not measured in the tree, on an H200 with 16 cores, with such
+///   blocks: 100 apriori clusters of 1,000, 2,000 and 4,000 x 14 cells took a block each 56, 142
+///   and 384 ms, and a CPU thread 85, 235 and 650 ms while the other 15 were busy; 1,056 of them
+///   took all blocks 0.18, 0.40 and 0.92 s. One of 10,000 took a CPU thread 1.1 s while the others
+///   were idle, and a block 1.9 s; as one of 400 trees, 18 ms. With costs of 1.6, 0.005 and 165,
+///   the CPU got most of 300 apriori clusters of 1,000,000 cells by k-means, which took 3.9 s; with
+///   0.6, 0.002 and 80, and trees from 2,048 observations on, 1.35 s. With blocks of 256 threads, a
+///   cost of 1.3 or 1.0 instead of 1.6 made no difference beyond the noise.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
@@ -221,8 +221,9 @@ pub const WORTH_LEAVING: f64 = 0.95;
 /// Costs with full Mahalanobis distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these
-///   costs, and `groups2m` with trees alone. Not measured in the tree, on an H200 with 16 cores, in
+/// - Run: 2026-11-29-h200shared-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these
+///   costs, while tests ran on other GPUs and cores of the machine, and `groups2m` with trees
+///   alone. Not measured in the tree, on an H200 with 16 cores, in
 ///   blocks of 256 threads: 1,000,000 x 14 cells in 1,000 apriori clusters by k-means took 1.00 s
 ///   with 23 of them on the CPU, 1.09 s with 7 and 1.24 s with 2; in 300 apriori clusters 3.1 s
 ///   with 14 trees. With a cost of 180 for a merge in a tree, 94 of the 300 were trees and 194 on
