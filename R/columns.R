@@ -27,6 +27,8 @@ redundant_columns <- function(x) {
   exceptions <- if (n < 20) 0 else min(max(1, n %/% 100), 2 * p - 1)
   rows <- unique(round(seq(1, n, length.out = min(n, max(sampled_rows, 4 * p)))))
   sample <- scaled_sample(x[rows, , drop = FALSE])
+  # Values so far apart that their differences overflow are refused later.
+  if (!all(is.finite(sample$values))) return(none)
   # A few exceptional rows hide a relation in the whole sample, but not in a part of the sample
   # without them. So each part is searched.
   parts <- max(1, min(8, length(rows) %/% (2 * p + 2)))
@@ -98,12 +100,17 @@ is_relation <- function(x, weights, column, sample, exceptions) {
   # The sample decides most cases, without a look at all rows.
   sums <- drop(sample$values[, used, drop = FALSE] %*% weights[used])
   level <- stats::median(sums)
-  if (sum(abs(sums - level) > tolerance) > exceptions) return(FALSE)
+  is_rejected <- function(sums) {
+    is_near <- abs(sums - level) <= tolerance
+    # A sum that overflows is NaN.
+    sum(is.na(is_near) | !is_near) > exceptions
+  }
+  if (is_rejected(sums)) return(FALSE)
   sums <- 0
   for (j in used) {
     sums <- sums + (weights[j] / sample$unit[j]) * (x[, j] - sample$centre[j])
   }
-  sum(abs(sums - level) > tolerance) <= exceptions
+  !is_rejected(sums)
 }
 
 redundant_choices <- c("drop", "keep")

@@ -147,6 +147,22 @@ test_that("results do not depend on an offset", {
   expect_identical(shift_to_zero(cbind(5, 2^40)[c(1, 1), ]), matrix(0, 2, 2))
 })
 
+test_that("values whose differences overflow are refused, with advice", {
+  # In rows of the sample, and in others.
+  for (rows in list(c(1, 3), c(2, nrow(ellipses)))) {
+    far <- cbind(ellipses[, 1:2], far = cos(seq_len(nrow(ellipses))^2))
+    far[rows, "far"] <- c(1.5e308, -1.5e308)
+    too_far <- "`x` has values of magnitude 1.5e308"
+    expect_refused(gmhclust(far, 30), too_far)
+    expect_refused(mhclust(far, 30), too_far, "mhclust")
+    tree <- gmhclust(ellipses, 30)
+    squares <- "`x` has values whose squares are too large"
+    expect_refused(cut_populations(tree, x = far), squares, "cut_populations")
+    nearest <- quote(cut_populations(tree, x = far, rest = "nearest"))
+    expect_refused(eval(nearest), squares, "cut_populations")
+  }
+})
+
 test_that("values whose powers underflow are refused, with advice", {
   for (factor in c(1e-165, 1e-160, 1e-125)) {
     expect_refused(gmhclust(ellipses * factor, 30), "squares of such differences underflow")
