@@ -68,11 +68,11 @@
 #' cells, evenly spaced in the leaf order of the tree; nothing is random.
 #'
 #' Many populations have no valleys between them: stages of activation, or levels of one marker.
-#' Then several numbers of populations are reasonable. `level = "finer"` applies the splits from the
-#' top up to the first split with a valley depth of 0.9 or more, and every split that has several of
-#' the clear populations below it. It does not divide a cluster at a split if the two parts of the
-#' split together have less than a quarter of the members. To choose `k`, [plot()][plot.populations]
-#' shows 2 to 30 populations and the valley depth of each split.
+#' Then several numbers of populations are reasonable. From the top, `level = "finer"` applies the
+#' splits before the first one with a valley depth of 0.9 or more, and every split that has several
+#' of the clear populations below it. It does not divide a cluster at a split if the two parts of
+#' the split together have less than a quarter of the members. To choose `k`,
+#' [plot()][plot.populations] shows 1 to 30 populations and the valley depth of each split.
 #'
 #' **Without `k` and `x`**, the populations are the clusters with the greatest total *excess of
 #' mass*, as in HDBSCAN. The mass of a cluster is the sum, over its members, of log(b / l), where

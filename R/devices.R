@@ -27,11 +27,11 @@
 #' there are more columns or more than 1,048,576 clusters, or if single precision cannot tell
 #' thousands of clusters apart, for example those of a group far away from all other observations.
 #' If there are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori
-#' clusters entirely, each in its own thread block; this applies to apriori clusters with up to
-#' 16,384 observations in up to 64 columns. Meanwhile the CPU threads cluster within the largest of
-#' these apriori clusters, as many as they finish in the same time. The GPU makes all merges of the
-#' apriori clusters with 4,096 observations or more, as described above, unless there are so many of
-#' them that thread blocks together take less time. Several devices share the apriori clusters.
+#' clusters entirely: each thread block makes all merges within one of them. This applies to apriori
+#' clusters with up to 16,384 observations in up to 64 columns, except some of the largest: the GPU
+#' makes all merges of the apriori clusters with 4,096 observations or more as described above, and
+#' CPU threads those within smaller ones, if this takes less time. Several devices share the apriori
+#' clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends finished parts to the CPU
 #' while it computes the next part, so no memory holds all distances twice. The CPU computes

@@ -86,8 +86,8 @@
 #'   single precision), a device with 141 GB for 180,000 (248,000).
 #'
 #' n may exceed 65,536, the limit of [stats::hclust()]. If the machine, or the device with `backend
-#' = "cuda"`, has too little memory, the call stops at once with a condition of class
-#' `gmhclust_error_memory`, which states the memory that is needed.
+#' = "cuda"`, has too little memory, the call normally stops at once, with a condition of class
+#' `gmhclust_error_memory` that states the memory needed.
 #'
 #' @section GPU:
 #' | call | work on the GPU |

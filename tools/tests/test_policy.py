@@ -8,7 +8,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/rust/cuda/src/policy.rs"
 RESULTS = ROOT / "inst/benchmarks/results"
-UNMEASURED = "not measured in the tree"
+UNMEASURED = "no result file"
 
 # The figures in the help pages' words.
 HELP = {

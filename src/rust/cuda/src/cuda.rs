@@ -258,7 +258,7 @@ impl KMeansDevice for Cuda {
             in_halves: centers * columns >= self.handover.kmeans_half_coordinates,
             near: kmeans::NearPolicy {
                 centers: self.handover.kmeans_near_centers,
-                share: self.handover.kmeans_near_share,
+                ratio: self.handover.kmeans_near_ratio,
             },
             cpu: &self.cpu,
         };

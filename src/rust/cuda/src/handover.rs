@@ -35,8 +35,8 @@ pub struct Handover {
     pub kmeans_coded_centers: usize,
     /// As [`policy::KMEANS_NEAR_CENTERS`].
     pub kmeans_near_centers: usize,
-    /// As [`policy::KMEANS_NEAR_SHARE`]. With 0, any number of near centers is compared.
-    pub kmeans_near_share: usize,
+    /// As [`policy::KMEANS_NEAR_RATIO`]. With 0, any number of near centers is compared.
+    pub kmeans_near_ratio: usize,
 }
 
 impl Handover {
@@ -66,7 +66,7 @@ impl Handover {
             kmeans_coded_observations: policy::KMEANS_CODED_OBSERVATIONS,
             kmeans_coded_centers: policy::KMEANS_CODED_CENTERS,
             kmeans_near_centers: policy::KMEANS_NEAR_CENTERS,
-            kmeans_near_share: policy::KMEANS_NEAR_SHARE,
+            kmeans_near_ratio: policy::KMEANS_NEAR_RATIO,
         }
     }
 }

@@ -35,7 +35,7 @@ impl Sizes {
 ///
 /// - Counts: clusters of the problem at its start.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `crossover`: in 14 columns, the open GPU is as fast as
-///   16 threads for 4,000 clusters and faster for 9,000. Not measured in the tree: that in 32
+///   16 threads for 4,000 clusters and faster for 9,000. Without a result file: that in 32
 ///   columns the GPU is faster from between 2,000 and 4,000 clusters on, and that opening a GPU
 ///   takes 0.2 s, for which `per_thread` pays.
 /// - If wrong: if it is too low, opening the GPU and making single merges one after the other take
@@ -63,7 +63,7 @@ pub const FULL_TREE_CLUSTERS: Sizes = Sizes {
 ///
 /// - Counts: observations of the problem.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `cells1m`, were made with this figure; times with
-///   other figures: not measured in the tree.
+///   other figures: no result file.
 /// - If wrong: if it is too low, copying the data to the GPU takes longer than the CPU's
 ///   computation. If it is too high, the CPU computes the sums over the members of large clusters.
 pub const FULL_TREE_MEMBERS: usize = 1 << 15;
@@ -72,7 +72,7 @@ pub const FULL_TREE_MEMBERS: usize = 1 << 15;
 ///
 /// - Counts: clusters of the problem at its start.
 /// - Run: 2026-11-27-h200-gmhclust.csv, rows `groups2m`, were made with this figure; with 64, the
-///   call with full distances took 24 s. Not measured in the tree, on the same host: the tree above
+///   call with full distances took 24 s. Without a result file, on the same host: the tree above
 ///   a million cells took 0.62 s on the GPU and 0.67 s on 16 cores for 400 clusters by k-means. It
 ///   took 12.8 s on the GPU and 0.8 s on 16 cores for 200 random groups, such as samples, which
 ///   overlap so much that bounds rule out no pair.
@@ -85,7 +85,7 @@ pub const FULL_TREE_MEMBERS_CLUSTERS: usize = 512;
 /// clusters overlap, the CPU makes the merges of a problem with full Mahalanobis distances.
 ///
 /// - Counts: members of a cluster at the start of the problem.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, single observations that are near each other count as overlapping,
 ///   and the CPU merges them. If it is too high, the GPU takes many times as long as the CPU.
 pub const OVERLAP_MEMBERS: usize = 16;
@@ -95,7 +95,7 @@ pub const OVERLAP_MEMBERS: usize = 16;
 ///
 /// - Counts: shares of the number of columns, for distances in standard deviations. The mean
 ///   squared distance of a member to its own cluster is the number of columns.
-/// - Run: not measured in the tree. On an H200 with 16 cores, the tree above 1,000 random groups of
+/// - Run: no result file. On an H200 with 16 cores, the tree above 1,000 random groups of
 ///   1,000 x 14 cells took the CPU 8 to 10 s, and the GPU was stopped after 150 s.
 /// - If wrong: if it is too low, as for a high [`OVERLAP_MEMBERS`]. If it is too high, the CPU
 ///   makes trees that a GPU makes faster.
@@ -107,7 +107,7 @@ pub const OVERLAP_SHARE: f64 = 0.25;
 ///
 /// - Counts: threads of the CPU.
 /// - Run: 2026-11-24-h200-gmhclust.csv, rows `apriori2k`, were made with this figure and 16
-///   threads; times with fewer threads: not measured in the tree.
+///   threads; times with fewer threads: no result file.
 /// - If wrong: the slower of CPU and GPU makes the tree above apriori clusters.
 pub const FULL_TREE_MEMBERS_THREADS: usize = 9;
 
@@ -115,7 +115,7 @@ pub const FULL_TREE_MEMBERS_THREADS: usize = 9;
 /// block merges one apriori cluster at a time.
 ///
 /// - Counts: apriori clusters for each CPU thread.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, most multiprocessors have no block to run. If it is too high, the
 ///   CPU alone merges clusters that thread blocks would finish sooner.
 pub const BLOCK_PROBLEMS_PER_THREAD: usize = 4;
@@ -124,7 +124,7 @@ pub const BLOCK_PROBLEMS_PER_THREAD: usize = 4;
 /// together with [`BLOCK_PROBLEMS_PER_THREAD`].
 ///
 /// - Counts: observations of all apriori clusters together.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
 ///   CPU does work alone that the GPU does faster.
 pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
@@ -135,7 +135,7 @@ pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
 /// Largest number of observations of an apriori cluster that one thread block merges.
 ///
 /// - Counts: observations of the apriori cluster.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too high, the rest of the GPU waits for one block. If it is too low, the
 ///   CPU merges clusters that a block would finish in time, or trees are made one after the other.
 pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
@@ -144,7 +144,7 @@ pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
 /// apriori clusters are copied to the GPU.
 ///
 /// - Counts: observations of apriori clusters.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, starting kernels takes longer than what they do meanwhile. If it
 ///   is too high, the GPU waits while observations are copied.
 pub const BLOCK_CHUNK_OBSERVATIONS: usize = 1 << 19;
@@ -155,7 +155,7 @@ pub const BLOCK_CHUNK_OBSERVATIONS: usize = 1 << 19;
 ///
 /// - Counts: apriori clusters for each multiprocessor. Those of different sizes count by the
 ///   squares of their sizes.
-/// - Run: not measured in the tree. On an H200, which runs 4 large blocks or 8 others on each of
+/// - Run: no result file. On an H200, which runs 4 large blocks or 8 others on each of
 ///   its 132 multiprocessors, 1,000,000 x 14 cells in 1,000 apriori clusters by k-means took
 ///   0.41 s with large blocks and 0.445 s with others; 20,000,000 in 2,000 of one size 9.2 and
 ///   7.9 s.
@@ -183,7 +183,7 @@ pub struct BlockCosts {
 ///
 /// - Counts: see [`BlockCosts`].
 /// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m300` and `groups20m`, were made with these
-///   costs and blocks of 128 threads. Not measured in the tree, on an H200 with 16 cores, with such
+///   costs and blocks of 128 threads. Without a result file, on an H200 with 16 cores, with such
 ///   blocks: 100 apriori clusters of 1,000, 2,000 and 4,000 x 14 cells took a block each 56, 142
 ///   and 384 ms, and a CPU thread 85, 235 and 650 ms while the other 15 were busy; 1,056 of them
 ///   took all blocks 0.18, 0.40 and 0.92 s. One of 10,000 took a CPU thread 1.1 s while the others
@@ -200,20 +200,20 @@ pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     merge_in_only_trees: 150.0,
 };
 
-/// Largest share of the time of trees that the CPU takes for apriori clusters that are too small
-/// for trees, so that blocks merge none: the trees take [`BlockCosts::merge_in_only_trees`].
+/// Blocks merge none, and trees take [`BlockCosts::merge_in_only_trees`], if the CPU needs at most
+/// this share of the trees' time for the apriori clusters that are too small for trees.
 ///
 /// - Counts: shares of the time of the trees, by [`BLOCK_COSTS`].
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too high, trees wait for the CPU. If it is too low, one small apriori
 ///   cluster makes blocks merge all large ones.
 pub const FEW_ON_CPU: f64 = 0.25;
 
-/// Share of the time to which leaving further apriori clusters to trees and to the CPU must reduce
-/// it, so that thread blocks leave these clusters.
+/// Thread blocks leave further apriori clusters to trees and to the CPU only if this reduces the
+/// time to less than this share.
 ///
 /// - Counts: shares of the time without leaving the further clusters, by [`BLOCK_COSTS`].
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too high, the CPU gets many small clusters to save next to nothing. If it
 ///   is too low, blocks take longer than they need.
 pub const WORTH_LEAVING: f64 = 0.95;
@@ -223,11 +223,10 @@ pub const WORTH_LEAVING: f64 = 0.95;
 /// - Counts: see [`BlockCosts`].
 /// - Run: 2026-11-29-h200shared-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these
 ///   costs, while tests ran on other GPUs and cores of the machine, and `groups2m` with trees
-///   alone. Not measured in the tree, on an H200 with 16 cores, in
-///   blocks of 256 threads: 1,000,000 x 14 cells in 1,000 apriori clusters by k-means took 1.00 s
-///   with 23 of them on the CPU, 1.09 s with 7 and 1.24 s with 2; in 300 apriori clusters 3.1 s
-///   with 14 trees. With a cost of 180 for a merge in a tree, 94 of the 300 were trees and 194 on
-///   the CPU, which took 4.0 s.
+///   alone. Without a result file, on an H200 with 16 cores, in blocks of 256 threads: 1,000,000 x
+///   14 cells in 1,000 apriori clusters by k-means took 1.00 s with 23 of them on the CPU, 1.09 s
+///   with 7 and 1.24 s with 2; in 300 apriori clusters 3.1 s with 14 trees. With a cost of 180 for
+///   a merge in a tree, 94 of the 300 were trees and 194 on the CPU, which took 4.0 s.
 /// - If wrong: as for [`BLOCK_COSTS`].
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 2.2,
@@ -241,8 +240,8 @@ pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
 /// too long.
 ///
 /// - Counts: observations of the apriori cluster.
-/// - Run: as for [`BLOCK_COSTS`]; not measured in the tree: with half this size and full distances,
-///   1,000,000 cells in 1,000 apriori clusters by k-means took 3.5 s for 2.7 s.
+/// - Run: as for [`BLOCK_COSTS`]; no result file: with half this size and full distances,
+///   1,000,000 cells in 1,000 apriori clusters by k-means took 3.5 s instead of 2.7 s.
 /// - If wrong: if it is too low, CPU threads are idle while the GPU works. If it is too high, all
 ///   other threads and the GPU wait for one CPU thread with a large apriori cluster.
 pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
@@ -252,7 +251,7 @@ pub const TREE_BESIDE_BLOCKS_CLUSTERS: usize = 4_096;
 ///
 /// - Counts: pairs of observations to compare, times columns, for each CPU thread. For k-means, see
 ///   [`KMEANS_REST_CENTERS`], too.
-/// - Run: not measured in the tree (distances.R, with 2 and 16 threads).
+/// - Run: no result file (distances.R, with 2 and 16 threads).
 /// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
 ///   CPU does work that a GPU does many times faster.
 pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
@@ -261,7 +260,7 @@ pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 /// smaller requests.
 ///
 /// - Counts: pairs of observations in the request, times columns.
-/// - Run: not measured in the tree (neighbours.R).
+/// - Run: no result file (neighbours.R).
 /// - If wrong: if it is too low, kernel launches and copies take longer than the CPU. If it is too
 ///   high, the last passes of spanning trees and linkages are slow.
 pub const REQUEST_COORDINATES: usize = 1 << 26;
@@ -271,7 +270,7 @@ pub const REQUEST_COORDINATES: usize = 1 << 26;
 /// make searches of the next ones unnecessary.
 ///
 /// - Counts: queries.
-/// - Run: not measured in the tree (linkage.R).
+/// - Run: no result file (linkage.R).
 /// - If wrong: if it is too low, launches take longer than the searches. If it is too high, more
 ///   points are searched.
 pub const REQUEST_QUERIES: usize = 1 << 16;
@@ -280,7 +279,7 @@ pub const REQUEST_QUERIES: usize = 1 << 16;
 /// among clusters copies the remaining ones anew to leave out those that were merged away.
 ///
 /// - Counts: queries.
-/// - Run: not measured in the tree. On an H200 with 16 CPU threads, Ward's linkage of 200,000
+/// - Run: no result file. On an H200 with 16 CPU threads, Ward's linkage of 200,000
 ///   points in 64 columns took 2.2 s when a tenth of all clusters had to be merged away for a copy,
 ///   2.0 s with 8,192 and 1.9 s with this figure.
 /// - If wrong: if it is too low, all clusters are copied every few rounds. If it is too high, the
@@ -291,7 +290,7 @@ pub const SWEEPS_PER_COPY: usize = 1 << 16;
 /// sweeps in single precision only if half precision leaves too many queries open.
 ///
 /// - Counts: columns.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, bounds in half precision cannot separate near references, and the
 ///   search is made twice. If it is too high, searches in few columns do not use the tensor cores.
 pub const HALF_COLUMNS: usize = 8;
@@ -301,7 +300,7 @@ pub const HALF_COLUMNS: usize = 8;
 /// a share of the batch ([`OPEN_RATIO`], [`HOST_RATIO`]).
 ///
 /// - Counts: queries of a batch.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, a few hard queries of a small batch end the use of a fast frame.
 ///   If it is too high, the CPU searches for many open queries, one by one.
 pub const FEW_OPEN: usize = 64;
@@ -310,7 +309,7 @@ pub const FEW_OPEN: usize = 64;
 /// first sweep. A second sweep collects more candidates of open queries.
 ///
 /// - Counts: queries of the batch for each open query.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, second sweeps take longer than the next frame. If it is too high,
 ///   a frame is abandoned although it is faster.
 pub const OPEN_RATIO: usize = 4;
@@ -319,7 +318,7 @@ pub const OPEN_RATIO: usize = 4;
 /// second sweep. The CPU searches for these queries.
 ///
 /// - Counts: queries of the batch for each open query.
-/// - Run: not measured in the tree.
+/// - Run: no result file.
 /// - If wrong: if it is too low, the GPU waits for the CPU. If it is too high, a frame is abandoned
 ///   although it is faster.
 pub const HOST_RATIO: usize = 256;
@@ -327,7 +326,7 @@ pub const HOST_RATIO: usize = 256;
 /// Minimum size of an iteration of k-means on the GPU; the CPU does smaller iterations.
 ///
 /// - Counts: observations, times centers, times columns.
-/// - Run: not measured in the tree. An H200 and 16 CPU threads took the same time for 10 iterations
+/// - Run: no result file. An H200 and 16 CPU threads took the same time for 10 iterations
 ///   of 5,000 x 14 with 2 centers; the H200 took a quarter of the time for 500,000 x 14 with 10.
 /// - If wrong: if it is too low, copies and kernel launches take longer than the CPU. If it is too
 ///   high, the CPU does work that a GPU does faster.
@@ -337,7 +336,7 @@ pub const KMEANS_COORDINATES: usize = 1 << 18;
 /// the sums over all observations. They count for [`PAIR_COORDINATES_PER_THREAD`].
 ///
 /// - Counts: centers.
-/// - Run: not measured in the tree. 16 CPU threads took 0.19 s for 10 iterations of 500,000 x 14
+/// - Run: no result file. 16 CPU threads took 0.19 s for 10 iterations of 500,000 x 14
 ///   with 10 centers, about as long as opening the GPU.
 /// - If wrong: if it is too low, the CPU clusters many observations around few centers although
 ///   opening a GPU would pay. If it is too high, a GPU is opened for work that takes the CPU less
@@ -348,7 +347,7 @@ pub const KMEANS_REST_CENTERS: usize = 256;
 /// iteration: about 2 ms of work.
 ///
 /// - Counts: observations, times centers, times columns, for each GPU.
-/// - Run: not measured in the tree: an estimate, still to be measured by row `4m` of kmeans.R.
+/// - Run: no result file: an estimate, still to be measured by row `4m` of kmeans.R.
 ///   Exchanging assignments and centers takes about 1 ms for a million observations.
 /// - If wrong: if it is too low, GPUs exchange assignments for longer than they compute. If it is
 ///   too high, one GPU does the work while others are idle.
@@ -360,7 +359,7 @@ pub const KMEANS_COORDINATES_PER_DEVICE: usize = 1 << 33;
 /// - Counts: centers, times columns beyond [`KMEANS_HALF_COLUMNS`]. In few columns, comparing the
 ///   sums with thresholds takes as long as computing the sums in single precision. With few
 ///   centers, computing the thresholds and the distances to own centers does.
-/// - Run: not measured in the tree. On an H200, the kernels took 1.7 ms in half precision and 1.3
+/// - Run: no result file. On an H200, the kernels took 1.7 ms in half precision and 1.3
 ///   ms in single precision for a million cells and 1,000 centers in 14 columns, and 2.4 and 4.0 ms
 ///   in 64 columns.
 /// - If wrong: the kernels of an iteration take up to twice as long.
@@ -369,7 +368,7 @@ pub const KMEANS_HALF_COORDINATES: usize = 1 << 14;
 /// Number of columns that do not count for [`KMEANS_HALF_COORDINATES`].
 ///
 /// - Counts: columns.
-/// - Run: not measured in the tree, as for [`KMEANS_HALF_COORDINATES`].
+/// - Run: no result file, as for [`KMEANS_HALF_COORDINATES`].
 /// - If wrong: as for [`KMEANS_HALF_COORDINATES`].
 pub const KMEANS_HALF_COLUMNS: usize = 12;
 
@@ -378,7 +377,7 @@ pub const KMEANS_HALF_COLUMNS: usize = 12;
 /// precision. If this happens after the first iteration, it does so in all later iterations, too.
 ///
 /// - Counts: observations of a GPU for each open observation.
-/// - Run: not measured in the tree. Double precision has 1 in 64 of the operations of single
+/// - Run: no result file. Double precision has 1 in 64 of the operations of single
 ///   precision on consumer cards.
 /// - If wrong: if it is too low, double precision takes longer than single precision would. If it
 ///   is too high, half precision is given up although it is faster.
@@ -388,7 +387,7 @@ pub const KMEANS_OPEN_RATIO: usize = 64;
 /// compared in tiles: tiles read the centers less often, but one after the other.
 ///
 /// - Counts: observations.
-/// - Run: not measured in the tree. On an H200, a few open observations of a million took 0.5 ms in
+/// - Run: no result file. On an H200, a few open observations of a million took 0.5 ms in
 ///   blocks and 3.5 ms in tiles, with 10,000 centers in 64 columns.
 /// - If wrong: an iteration takes some milliseconds longer.
 pub const KMEANS_FEW_OPEN: usize = 1 << 11;
@@ -396,7 +395,7 @@ pub const KMEANS_FEW_OPEN: usize = 1 << 11;
 /// Number of drawn centers from which observations are in groups.
 ///
 /// - Counts: centers.
-/// - Run: not measured in the tree. On an H200, k-means with one iteration of 40,000,000 x 14 cells
+/// - Run: no result file. On an H200, k-means with one iteration of 40,000,000 x 14 cells
 ///   in 20,000 clusters took 7.7, 7.8 and 8.4 s with 256, 512 and 2,048, and 17.3 s without groups.
 ///   For 1,000,000 x 14 cells in 1,000 clusters, all took the same time.
 /// - If wrong: if it is too low, groups are wide and a draw reads most of them. If it is too high,
@@ -406,7 +405,7 @@ pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
 /// Minimum number of observations for which draws on the GPU compare 8-bit codes first.
 ///
 /// - Counts: observations.
-/// - Run: not measured in the tree: an estimate. With fewer observations, the launches of kernels
+/// - Run: no result file: an estimate. With fewer observations, the launches of kernels
 ///   take most of the time of a draw.
 /// - If wrong: if it is too low, codes are written for nothing. If it is too high, a draw reads
 ///   seven times as many bytes.
@@ -415,7 +414,7 @@ pub const KMEANS_CODED_OBSERVATIONS: usize = 1 << 20;
 /// Number of drawn centers from which observations with codes are in groups.
 ///
 /// - Counts: centers.
-/// - Run: not measured in the tree: an estimate. Sorting the observations takes as long as a few
+/// - Run: no result file: an estimate. Sorting the observations takes as long as a few
 ///   draws that read all of them.
 /// - If wrong: if it is too low, sorting takes longer than it saves. If it is too high, draws read
 ///   all observations.
@@ -425,7 +424,7 @@ pub const KMEANS_CODED_CENTERS: usize = 1 << 6;
 /// only with the centers near their own, up to 32 columns.
 ///
 /// - Counts: centers.
-/// - Run: not measured in the tree. On an H100, an iteration of 100,000,000 x 14 cells with 50,000
+/// - Run: no result file. On an H100, an iteration of 100,000,000 x 14 cells with 50,000
 ///   centers took 2.2 s with all centers. From the third iteration on, it took about 1 s with near
 ///   centers.
 /// - If wrong: if it is too low, lists of near centers take longer to make than they save. If it is
@@ -436,25 +435,25 @@ pub const KMEANS_NEAR_CENTERS: usize = 4_096;
 /// comparisons with all centers.
 ///
 /// - Counts: comparisons with all centers for each comparison with a near center.
-/// - Run: not measured in the tree: a comparison in double precision takes as long as about 8 in
+/// - Run: no result file: a comparison in double precision takes as long as about 8 in
 ///   single or half precision.
 /// - If wrong: an iteration compares in the slower of two ways.
-pub const KMEANS_NEAR_SHARE: usize = 8;
+pub const KMEANS_NEAR_RATIO: usize = 8;
 
 /// The GPU adds up the squares within clusters if no cluster has more than 1 in this number of the
 /// observations. One thread adds the squares of a cluster, one after the other.
 ///
 /// - Counts: observations for each observation of the largest cluster.
-/// - Run: not measured in the tree. For 1,000,000 x 14 in 1,000 clusters, the sums took an H200 0.2
+/// - Run: no result file. For 1,000,000 x 14 in 1,000 clusters, the sums took an H200 0.2
 ///   to 0.6 ms, and 16 threads of the CPU 21 ms.
 /// - If wrong: if it is too low, one thread of the GPU adds for longer than the CPU. If it is too
 ///   high, the CPU adds while the GPU is idle.
-pub const KMEANS_SQUARES_SHARE: usize = 8;
+pub const KMEANS_SQUARES_RATIO: usize = 8;
 
 /// Minimum size of a linkage for which the GPU has the dissimilarity matrix.
 ///
 /// - Counts: observations.
-/// - Run: not measured in the tree. By linkage.R, the GPU is faster from fewer than 1,000
+/// - Run: no result file. By linkage.R, the GPU is faster from fewer than 1,000
 ///   observations on for points; for given dissimilarities, from 1,000 on compared with 2 threads,
 ///   and from 3,000 on compared with 16.
 /// - If wrong: if it is too low, copying the matrix and opening the GPU take longer than the CPU.
@@ -465,7 +464,7 @@ pub const MATRIX_OBSERVATIONS: usize = 4_096;
 /// smaller chains.
 ///
 /// - Counts: clusters that are left when the chain begins.
-/// - Run: not measured in the tree (linkage.R).
+/// - Run: no result file (linkage.R).
 /// - If wrong: if it is too low, the steps of the chain take longer than on the CPU, because each
 ///   waits for the step before. If it is too high, a large matrix is copied to the CPU.
 pub const CHAIN_CLUSTERS: usize = 2_048;

@@ -20,10 +20,10 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Appends to `inner`, which has the merges within the first apriori clusters, those within all
-/// others. A device finds them in batches of about equal size, which have about `at_a_time`
-/// observations at most. Slots are indices among the members of the cluster. After an error,
-/// `inner` has more of them.
+/// Appends to `inner` the merges within each apriori cluster from number `inner.len()` on. A device
+/// finds them in batches of about equal size, which have about `at_a_time` observations at most.
+/// Slots are indices among the members of the cluster. After an error, `inner` keeps the finished
+/// batches.
 ///
 /// # Errors
 /// The errors of the device.

@@ -24,7 +24,7 @@ const ALL_KNOWN: &str = "all merges are known";
 /// `apriori` holds one label per observation, 0 for none; labels with one member count as 0.
 /// `apriori` is ignored if no cluster is left, or if one cluster has all observations.
 ///
-/// With n observations in p columns, takes O(n²p) time in practice and O(np + (n/3)p²) memory.
+/// For n observations in p columns: O(n²p) time in practice; O(np²) memory in the worst case.
 ///
 /// # Errors
 /// `Error::Input` for a threshold that is not positive, for the wrong number of labels, and for

@@ -126,8 +126,7 @@ impl AprioriPartition {
     }
 }
 
-/// Most tasks that sort observations, since each of them reads all labels. Only the time depends on
-/// it.
+/// Maximum number of sorting tasks, since each task reads all labels. Only the time depends on it.
 const TASKS: usize = 16;
 
 fn tasks() -> usize {

@@ -145,9 +145,9 @@ impl Count<'_> {
         2.0 * sums.into_iter().fold(0.0, f64::max)
     }
 
-    /// The number of full-size clusters of a tree, if bounds prove that all of them have regular
-    /// covariances, as they do in most data: with more members, no pivot is smaller, and no
-    /// diagonal is greater than `bound`, that of all observations.
+    /// The number of full-size clusters of a tree; `None` if bounds do not prove that all have
+    /// regular covariances. Tests only the smallest full-size clusters: more members make no pivot
+    /// smaller, and `bound` is at least every diagonal.
     fn are_regular(&self, tree: &MergeTree, bound: f64) -> Result<Option<usize>> {
         let first = tree.all().into_par_iter();
         let irregular = first
@@ -214,9 +214,8 @@ impl Count<'_> {
         Ok((SingularMerges::sum(&counts), known))
     }
 
-    /// Counts among some merges, of full-size clusters, in their order. `known` has full-size
-    /// clusters that none of the merges counted before contains; it is returned with those that are
-    /// left.
+    /// Counts merges of full-size clusters, in their order. `known` has full-size clusters that may
+    /// be parts of these merges; it is returned with the new clusters in place of their parts.
     fn among(
         &self,
         tree: &MergeTree,

@@ -52,7 +52,7 @@ impl Agglomerator<'_> {
             side_by_side(&of_numbers(&others), self.cpu, |scheduled| {
                 match ways[others[scheduled.index]] {
                     Way::Cpu => merges_on_cpu(scheduled.problem, monitor),
-                    Way::Gpu | Way::Block => {
+                    Way::Tree | Way::Block => {
                         self.merges_of_tree(scheduled, &sizes, is_alone, monitor)
                     }
                 }
@@ -84,7 +84,7 @@ impl Agglomerator<'_> {
     fn ways(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Way>> {
         let fewest = self.handover.block_problems;
         if problems.len() < fewest {
-            return Ok(vec![Way::Gpu; problems.len()]);
+            return Ok(vec![Way::Tree; problems.len()]);
         }
         let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
         let (fit, threads) = self.cpu.install(|| {
@@ -100,7 +100,7 @@ impl Agglomerator<'_> {
     fn tree_sizes(&self, problems: &[Problem<'_>], numbers: &[usize], ways: &[Way]) -> Vec<usize> {
         let size = |&number: &usize| {
             let problem = &problems[number];
-            let tree = ways[number] == Way::Gpu && self.has_tree(problem);
+            let tree = ways[number] == Way::Tree && self.has_tree(problem);
             (
                 problem.clusters(),
                 if tree { problem.clusters() } else { 0 },

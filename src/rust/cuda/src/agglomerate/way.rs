@@ -14,7 +14,7 @@ pub enum Way {
     /// On the CPU alone, while thread blocks merge other problems.
     Cpu,
     /// By all blocks of a GPU together, as a tree, or on the CPU if the GPU cannot.
-    Gpu,
+    Tree,
 }
 
 /// Chooses the way of each problem.
@@ -30,7 +30,7 @@ pub fn ways(
     threads: usize,
     has_tree: impl Fn(&Problem) -> bool,
 ) -> Vec<Way> {
-    let mut ways = vec![Way::Gpu; problems.len()];
+    let mut ways = vec![Way::Tree; problems.len()];
     let size = |number: usize| problems[number].clusters();
     let mut fitting: Vec<usize> = (0..problems.len()).filter(|&i| fit[i]).collect();
     fitting.sort_by_key(|&number| Reverse(size(number)));

@@ -166,8 +166,8 @@ pub struct Launch<'a> {
     stream: Arc<CudaStream>,
     /// All have the same options and number of dimensions.
     problems: Vec<&'a Problem<'a>>,
-    /// Kept until the kernels end: if its host memory is freed, that waits for them. Dropped before
-    /// the memory that it copies to, because its end waits for the copies.
+    /// Kept until the kernels end: freeing its host memory would wait for them. Declared before
+    /// `memory`, so that its copies to `memory` end before `memory` is freed.
     sender: Sender<f64>,
     memory: Memory,
     /// A stream for the kernel of each chunk.

@@ -27,9 +27,9 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The variant for `p` dimensions. With centroid distances and up to
-    /// [`MOST_IN_REGISTERS`] dimensions, blocks are smaller if `are_many`: if there are more
-    /// problems than a device can merge at a time by large blocks.
+    /// The variant for `p` dimensions. With centroid distances and up to [`MOST_IN_REGISTERS`]
+    /// dimensions, blocks are smaller if `are_many`: if there are more than
+    /// `policy::LARGE_BLOCK_PROBLEMS` equal problems per multiprocessor.
     pub fn new(p: usize, distance: Distance, are_many: bool) -> Self {
         let registers = in_registers(p);
         let (module, threads) = match (distance, registers, are_many) {

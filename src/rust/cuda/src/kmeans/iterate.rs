@@ -135,7 +135,7 @@ impl<'a> Partition<'a> {
     fn sums(&self) -> Result<Option<ClusterSums>> {
         let sizes = on_each(self.workers.iter(), DeviceShare::sizes)?.concat();
         let largest = sizes.iter().copied().max().unwrap_or(0);
-        if largest > self.cluster.len() / policy::KMEANS_SQUARES_SHARE {
+        if largest > self.cluster.len() / policy::KMEANS_SQUARES_RATIO {
             return Ok(None);
         }
         let within = on_each(self.workers.iter(), DeviceShare::squares)?.concat();

@@ -42,7 +42,7 @@ pub struct NearPolicy {
     /// Smallest number of centers for which lists are made.
     pub centers: usize,
     /// At most 1 in this number of the comparisons with all centers may remain; 0 for no limit.
-    pub share: usize,
+    pub ratio: usize,
 }
 
 /// Compares observations with near centers, on a device that assigns all observations.
@@ -139,7 +139,7 @@ impl NearSearch {
         at.fetch(&self.memory.counts.as_view(), &mut counts)?;
         let [compared, beyond] = counts.map(|count| count as f64);
         let (n, k) = (lloyd.assigned() as f64, f64::from(lloyd.clusters));
-        if (compared + beyond * k) * self.policy.share as f64 > n * k {
+        if (compared + beyond * k) * self.policy.ratio as f64 > n * k {
             return Ok(false);
         }
         self.launch(at, &self.assign_near, lloyd, &near, BLOCKS_EACH)?;

@@ -135,12 +135,12 @@ fn near_centers_are_compared_alike_on_small_data() {
 fn compare_near_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
     let any = Handover {
         kmeans_near_centers: 2,
-        kmeans_near_share: 0,
+        kmeans_near_ratio: 0,
         kmeans_half_coordinates: usize::MAX,
         ..Handover::default()
     };
     let few = Handover {
-        kmeans_near_share: 8,
+        kmeans_near_ratio: 8,
         ..any
     };
     let cases = Cases {

@@ -53,7 +53,7 @@ const FEWEST_BLOCKS: u32 = 12;
 const CLUSTERS_A_BLOCK: usize = 128;
 /// Number of observations of a small tree with full Mahalanobis distances for each of its blocks.
 const OBSERVATIONS_A_BLOCK: usize = 1024;
-/// Number of clusters for each block that a tree gets at least while other trees are made. Only the
+/// While other trees are made, a tree gets at least one block for this number of clusters. Only the
 /// time depends on it.
 ///
 /// On an H200 with 132 multiprocessors, 100 trees of 10,000 clusters took 2.3 s with 12 blocks
