@@ -64,8 +64,8 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`].
     pub fn with_cpu(choice: &Choice, cpu: Arc<Cpu>, work: &Workload) -> Result<Self> {
-        let planner = Planner::new(choice.threads);
-        let handover = Handover::by_policy(choice.threads);
+        let planner = Planner::new(cpu.threads());
+        let handover = Handover::by_policy(cpu.threads());
         // The GPU and the CPU to fall back to share the threads.
         let gpu = || match &choice.devices {
             None if !work.is_divisible() => Cuda::on_first(cpu.clone(), handover),

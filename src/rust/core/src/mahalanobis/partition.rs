@@ -53,17 +53,15 @@ impl AprioriPartition {
             return Ok(partition);
         }
         let sizes = sizes(labels, most)?;
-        let is_cluster = |&(label, &size): &(u32, &usize)| label > 0 && size > 1;
-        let clusters = (0..).zip(&sizes).filter(is_cluster);
-        let (of_clusters, mut starts): (Vec<u32>, Vec<usize>) = clusters
-            .scan(0, |end, (label, size)| {
-                let start = *end;
-                *end += size;
-                Some((label, start))
-            })
-            .unzip();
-        let last = of_clusters.last().map(|&label| sizes[label as usize]);
-        starts.push(starts.last().unwrap_or(&0) + last.unwrap_or(0));
+        let (mut of_clusters, mut starts, mut end) = (Vec::new(), Vec::new(), 0);
+        for (label, &size) in (0..).zip(&sizes) {
+            if label > 0 && size > 1 {
+                of_clusters.push(label);
+                starts.push(end);
+                end += size;
+            }
+        }
+        starts.push(end);
         // By label, the number of its cluster; that after the last one if it has none.
         let none = of_clusters.len() as u32;
         let mut cluster_of = memory::filled(LABELS, most + 1, none)?;
@@ -159,11 +157,9 @@ fn in_order(
     let n = clusters.len();
     let mut order = memory::zeros::<u32>(LABELS, n)?;
     let tasks = tasks();
-    let bounds = (0..=tasks).map(|task| match task {
-        _ if task == tasks => starts.len(),
-        _ => starts.partition_point(|&start| start < task * n / tasks),
-    });
-    let bounds: Vec<usize> = bounds.collect();
+    let bound = |task: usize| starts.partition_point(|&start| start < task * n / tasks);
+    let mut bounds: Vec<usize> = (0..tasks).map(bound).collect();
+    bounds.push(starts.len());
     let start = |cluster: usize| starts.get(cluster).copied().unwrap_or(n);
     let lengths = bounds
         .windows(2)
