@@ -176,7 +176,7 @@
 #' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more: its covariance and the matrices
 #'   derived from it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'
-#' Measured in 14 columns: 0.9 kB per observation, 1.7 kB with full distances. With apriori
+#' Measured in 14 columns: 1.0 kB per observation, 1.7 kB with full distances. With apriori
 #' clusters, all observations take 10 p + 220 bytes, 32 p + 280 with full distances: a sorted copy
 #' of `x`, merges and the tree. Only the apriori clusters that are being clustered, one per thread,
 #' need the memory of the list above. With full distances, sums of distances are cached as long as
