@@ -119,6 +119,13 @@ fcs_layout <- function(words, data, size) {
   end <- if (is.na(data[2]) || data[2] == 0) number("$ENDDATA") else data[2]
   bits <- suppressWarnings(as.numeric(words[paste0("$P", seq_len(count), "B")]))
   type <- toupper(words[["$DATATYPE"]])
+  # FCS 3.2 has data types of single parameters.
+  types <- toupper(words[paste0("$P", seq_len(count), "DATATYPE")])
+  others <- which(!is.na(types) & types != type)
+  if (length(others) > 0) {
+    stop("parameter ", others[1], " has a data type of its own ($P", others[1], "DATATYPE), which ",
+         "is not read here; flowCore::read.FCS() may read it")
+  }
   is_real <- type %in% c("F", "D")
   width <- switch(type, F = 32, D = 64, I = bits[1])
   if (is.null(width) || anyNA(bits) || any(bits != width) || !width %in% c(8, 16, 32, 64)) {

@@ -92,6 +92,16 @@ test_that("all files that cannot be used are named in one error", {
                class = "gmhclust_error_input")
 })
 
+test_that("a parameter with a data type of its own is refused", {
+  values <- matrix(1:4, 2, dimnames = list(NULL, c("CD3", "CD4")))
+  file <- tempfile(fileext = ".fcs")
+  write_test_fcs(file, values, keywords = c("$P2DATATYPE" = "I"))
+  expect_refused(observations(file), "parameter 2 has a data type of its own ($P2DATATYPE)",
+                 by = "observations.character")
+  write_test_fcs(file, values, keywords = c("$P2DATATYPE" = "F"))
+  expect_equal(as.matrix(observations(file)), values, ignore_attr = TRUE)
+})
+
 test_that("a file that changes while it is used is an error", {
   folder <- fcs_folder(a = list(cells_of_file(1:100)), b = list(cells_of_file(101:200)))
   on.exit(unlink(folder, recursive = TRUE))
