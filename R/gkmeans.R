@@ -174,7 +174,7 @@ gkmeans <- function(x,
   }
   nstart <- check_count(nstart, .Machine$integer.max, "nstart", call)
   init <- check_choice(init, c("kmeans++", "random"), "init", call)
-  if (length(centers) == 1) {
+  if (length(centers) == 1 && is.null(dim(centers))) {
     k <- check_count(centers, nrow(x), "centers", call)
     best <- best_start(x, k, nstart, init, options, call, squares = TRUE)
   } else {

@@ -144,6 +144,13 @@ test_that("sums of squares have the bits of stats::kmeans(), whatever the data",
   }
 })
 
+test_that("a matrix of one center in one column is no number of clusters", {
+  x <- matrix(c(1, 2, 6))
+  found <- gkmeans(x, matrix(0.5))
+  expect_identical(found$size, 3L)
+  expect_equal(as.vector(found$centers), 3)
+})
+
 test_that("one column is accepted, with its centers as a vector", {
   x <- matrix(c(1, 2, 10, 11, 12))
   fit <- gkmeans(x, c(2, 11))
