@@ -88,11 +88,12 @@
 #' noise. The mass of a cluster is then the sum, over its members, of 1 / l - 1 / b. The result also
 #' has the strength of each cell's membership and the outlier score GLOSH (Campello et al. 2015).
 #' With `min_members` equal to `min_points`, the default, all of this equals `dbscan::hdbscan(x,
-#' k)`, with three exceptions. Many heights are equal, since an outlier's core distance is the
+#' k)`, with four exceptions. Many heights are equal, since an outlier's core distance is the
 #' weight of all its edges; merges at equal heights may have another order, which can move cells at
 #' a split and, for small k, change the number of populations. If the tree has no split, all cells
 #' are one population here, but noise there. Where the cells of a small branch fall off together,
-#' some outlier scores differ.
+#' some outlier scores differ. `min_points` or more equal cells have an infinite density: they add
+#' nothing to the mass of a cluster here, and no cluster with them is chosen there.
 #'
 #' Dynamic tree cut (Langfelder et al. 2008) also has a minimum size, and assigns outliers to the
 #' nearest cluster, but decides by heights, which must increase.

@@ -42,27 +42,35 @@ has_core_distances <- function(tree) {
 #
 # A member leaves where its branch of fewer than `min_size` members falls off. With `min_size` of at
 # most `min_points`, it leaves where it is alone, as in dbscan::hdbscan(), where both are equal.
+#
+# Observations with `min_points` or more equal ones leave at height 0, where the density is infinite.
+# They add nothing to masses: otherwise, each such group would be the densest cluster.
 densities <- function(tree, nodes, condensed, min_size) {
   n <- nodes$count
   density <- densities_of(tree$height)
-  of_node <- numeric(2L * n - 1L)
-  if (min_size <= tree$settings$min_points) {
-    of_node[nodes$first] <- density
-    of_node[nodes$second] <- density
-  } else {
-    of_node <- fall_off(density, nodes, min_size)
+  # By leaf, the value of the merge at which it leaves.
+  where_it_leaves <- function(of_merge) {
+    if (min_size > tree$settings$min_points) {
+      return(fall_off(of_merge, nodes, min_size)[seq_len(n)])
+    }
+    of_node <- numeric(2L * n - 1L)
+    of_node[nodes$first] <- of_merge
+    of_node[nodes$second] <- of_merge
+    of_node[seq_len(n)]
   }
-  of_leaf <- of_node[seq_len(n)]
+  of_leaf <- where_it_leaves(density)
+  height <- where_it_leaves(tree$height)
   cluster <- leaves_inside(nodes, condensed$node)
   count <- length(condensed$node)
   birth <- c(density[n - 1L], density[condensed$merge[condensed$parent]])
   mass <- greatest <- numeric(count)
-  left <- rowsum(of_leaf - birth[cluster], cluster)
+  left <- rowsum(ifelse(height > 0, of_leaf - birth[cluster], 0), cluster)
   mass[as.integer(rownames(left))] <- left
   ends <- which(condensed$split > 0L)
   parts <- nodes$size[condensed$node[2L * condensed$split[ends]]] +
     nodes$size[condensed$node[2L * condensed$split[ends] + 1L]]
-  mass[ends] <- mass[ends] + parts * (density[condensed$merge[ends]] - birth[ends])
+  gain <- density[condensed$merge[ends]] - birth[ends]
+  mass[ends] <- mass[ends] + parts * ifelse(tree$height[condensed$merge[ends]] > 0, gain, 0)
   # The density of the leaf that each cluster keeps longest; children come after their parents.
   by_density <- order(of_leaf)
   greatest[cluster[by_density]] <- of_leaf[by_density]
@@ -83,14 +91,14 @@ densities_of <- function(height) {
   1 / pmax(height, min(height[height > 0]), 1e-290)
 }
 
-# For each node, the density of the merge at which its branch of fewer than `min_size` members
-# leaves a larger one.
-fall_off <- function(density, nodes, min_size) {
+# For each node, the value of the merge at which its branch of fewer than `min_size` members leaves
+# a larger one.
+fall_off <- function(of_merge, nodes, min_size) {
   n <- nodes$count
   of_node <- numeric(2L * n - 1L)
   for (j in rev(seq_len(n - 1L))) {
     node <- n + j
-    here <- if (nodes$size[node] < min_size) of_node[node] else density[j]
+    here <- if (nodes$size[node] < min_size) of_node[node] else of_merge[j]
     of_node[nodes$first[j]] <- here
     of_node[nodes$second[j]] <- here
   }

@@ -165,6 +165,18 @@ test_that("equal rows are the densest, and get no impossible scores", {
   expect_true(all(attr(found, "strength") >= 0 & attr(found, "strength") <= 1))
 })
 
+test_that("equal rows do not divide the cluster around them", {
+  set.seed(2)
+  x <- rbind(matrix(rnorm(200), 100), matrix(rnorm(100, 8), 50))
+  x <- rbind(x, x[rep(1, 6), ])
+  for (least in c(6, 10)) {
+    found <- cut_populations(ghclust(x, "single", min_points = 6), min_members = least)
+    expect_identical(attr(found, "k"), 2L)
+    expect_identical(unique(found[c(1, 151:156)]), found[1])
+    expect_true(found[1] > 0)
+  }
+})
+
 test_that("other trees have no strengths, nor has the top of a tree", {
   x <- clouds()
   expect_null(attr(cut_populations(ghclust(x, "single")), "strength"))
