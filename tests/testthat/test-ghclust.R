@@ -72,6 +72,12 @@ test_that("trees of data are those of their distances", {
     expect_identical(tree$merge, expected$merge)
     expect_equal(tree$height, sqrt(expected$height), tolerance = 1e-12)
     expect_same_tree(ghclust(x, method, metric = "canberra"), hclust(dist(x, "canberra"), method))
+    members <- sample(4, 100, replace = TRUE) / 3
+    tree <- ghclust(x, method, members)
+    expected <- hclust(dist(x)^2, method, members)
+    expect_identical(tree$merge, expected$merge)
+    expect_equal(tree$height, sqrt(expected$height), tolerance = 1e-12)
+    expect_identical(tree$settings$columns, 6L)
   }
   r <- as.dist(1 - cor(t(x)))
   tree <- ghclust(x, "average", metric = "pearson")
@@ -335,4 +341,14 @@ test_that("every linkage names the rows without a distance", {
     # One row of zeros has a Canberra distance from all others.
     expect_length(ghclust(x[-9, ], method, metric = "canberra")$height, 10)
   }
+})
+
+test_that("arguments for distances of data are refused with a dist object", {
+  d <- dist(matrix(1:20, 10))
+  expect_refused(ghclust(d, metric = "pearson"), "`metric` is given; `x` is a dist object",
+                 by = "ghclust")
+  expect_refused(ghclust(d, absolute = TRUE), "`absolute` is given;", by = "ghclust")
+  expect_refused(ghclust(d, p = 3), "`p` is given;", by = "ghclust")
+  expect_refused(ghclust(d, mebmers = 1), "unused argument: `mebmers`;", by = "ghclust")
+  expect_identical(ghclust(d, metric = "euclidean", p = 2L)$merge, ghclust(d)$merge)
 })
