@@ -16,7 +16,7 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::{Input, Observations};
 
-/// What a tree and its counts require.
+/// The message of a panic if a tree or its counts are asked for before this holds.
 const ALL_KNOWN: &str = "all merges are known";
 
 /// Clusters the rows of `x`.

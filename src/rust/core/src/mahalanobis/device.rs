@@ -6,17 +6,17 @@ use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// [`AgglomerationDevice::observations_at_a_time`] of a single device. On an H100, 100,000,000
-/// observations took 38 s with this number, and 37 s with twice as many, before kernels began while
-/// observations are copied.
+/// [`AgglomerationDevice::observations_at_a_time`] of a single device. On an H100, with a version
+/// that copied all observations before a kernel began, 100,000,000 observations took 38 s with this
+/// number, and 37 s with twice as many.
 pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 24;
 
 /// A device that agglomerates. The device decides how to divide the problems among its GPUs or
 /// threads, and which problems to leave to the CPU.
 pub trait AgglomerationDevice: Device {
-    /// Number of observations, about, in apriori clusters whose merges the device finds together,
-    /// at most. If it is larger, their merges take more memory beside those before; if it is
-    /// smaller, the device waits more often for the last cluster.
+    /// Largest number of observations, approximately, in the apriori clusters of one call of
+    /// [`Self::agglomerate`]. If it is larger, their merges take more memory beside the merges of
+    /// earlier calls. If it is smaller, the device waits more often for the last cluster.
     fn observations_at_a_time(&self) -> usize {
         OBSERVATIONS_AT_A_TIME
     }

@@ -8,8 +8,8 @@ use crate::merge::Merge;
 use crate::order_key::order_key;
 use crate::tasks::pieces;
 
-/// What a merge is sorted by, from the highest bits to the lowest: the key of the greatest height
-/// of its cluster so far, its cluster, and its number there.
+/// The sort key of a merge, from the highest bits to the lowest: the key of the greatest height so
+/// far in its cluster, the cluster, and the number of the merge in the cluster.
 type SortKey = u128;
 
 /// Number of ranges of heights, enough for many threads, that are sorted by themselves.
@@ -70,6 +70,8 @@ fn sort_keys((merges, cluster): (&Vec<Merge>, u32)) -> impl Iterator<Item = Sort
 /// The first keys of all ranges but the lowest, by those of a few clusters. The ranges have about
 /// the same number of keys.
 fn starts_of_ranges(clusters: &[Vec<Merge>]) -> Vec<SortKey> {
+    // Numbers of clusters, and of merges of each of them, that are sampled. Only the time depends
+    // on them.
     const CLUSTERS: usize = 128;
     const MERGES: usize = 16;
     let step = clusters.len().div_ceil(CLUSTERS).max(1);
@@ -85,8 +87,8 @@ fn starts_of_ranges(clusters: &[Vec<Merge>]) -> Vec<SortKey> {
     keys.into_iter().step_by(every).skip(1).collect()
 }
 
-/// Finds ranges of keys. Most keys are in the range of the key before, since those of a cluster
-/// increase.
+/// Finds the range of each key. The keys of a cluster increase, so the search for a key begins at
+/// the range of the key before.
 struct Ranges<'a> {
     starts: &'a [SortKey],
     last: usize,

@@ -62,7 +62,7 @@ impl AprioriPartition {
             }
         }
         starts.push(end);
-        // By label, the number of its cluster; that after the last one if it has none.
+        // By label: the number of its cluster, or `none`, the number of clusters.
         let none = of_clusters.len() as u32;
         let mut cluster_of = memory::filled(LABELS, most + 1, none)?;
         for (&label, cluster) in of_clusters.iter().zip(0..) {

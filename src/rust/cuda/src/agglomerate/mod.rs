@@ -3,8 +3,8 @@
 //!
 //! - Thread blocks merge many small problems, each block one problem at a time (`blocks`).
 //!   Meanwhile the CPU's threads merge the problems that would take a block too long.
-//! - All blocks of a GPU together make the merges of a large problem (`tree`). Several large
-//!   problems share the blocks, and are merged at the same time.
+//! - Many blocks of a GPU together make the merges of a large problem (`tree`). Each tree gets a
+//!   share of the blocks, so several trees grow at the same time.
 //! - The algorithm of the core merges all other problems on the CPU.
 
 mod agglomerator;

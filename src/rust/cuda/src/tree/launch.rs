@@ -47,11 +47,13 @@ const LEFT_IN_TEN: u32 = 7;
 /// Number of positions up to which they are never compacted. Only the time depends on it.
 const FEW_POSITIONS: u32 = 2048;
 
-/// Smallest number of blocks that make the merges of a tree.
+/// Smallest number of blocks of a tree. With fewer, the sequencer waits for the workers. Only the
+/// time depends on it.
 const FEWEST_BLOCKS: u32 = 12;
-/// Number of clusters of a small tree for each of its blocks.
+/// A small tree has one block for this number of clusters. Only the time depends on it.
 const CLUSTERS_A_BLOCK: usize = 128;
-/// Number of observations of a small tree with full Mahalanobis distances for each of its blocks.
+/// A small tree with full Mahalanobis distances has one block for this number of observations. Only
+/// the time depends on it.
 const OBSERVATIONS_A_BLOCK: usize = 1024;
 /// While other trees are made, a tree gets at least one block for this number of clusters. Only the
 /// time depends on it.

@@ -63,8 +63,9 @@ pub fn merges(
 /// Some slots whose nearest neighbours have to be found again.
 struct StaleSlots<'a> {
     slots: &'a [u32],
-    /// The current slots of the candidates of a slot's node or, if the node was merged just now, of
-    /// its two parts, in increasing order; with the dissimilarity if it is unchanged. Slot by slot.
+    /// For each slot in turn: the current slots, in increasing order, of the candidates of its
+    /// node, or of the node's two parts if it was merged just now. Each has its dissimilarity if
+    /// that is unchanged.
     neighbours: Vec<(u32, Option<f64>)>,
     /// By slot: the end of its neighbours.
     ends: Vec<usize>,

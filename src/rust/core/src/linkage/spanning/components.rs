@@ -155,8 +155,9 @@ impl<'a> ConnectedComponents<'a> {
         let largest = self.sets.largest();
         self.search(largest)?;
         self.least[largest as usize] = None;
-        // No other component's least edge is above an edge at it. So where each has chosen the next
-        // one around a circle, all have chosen the same edge, and they are two.
+        // Each component but the largest knows the least edge out of it, and edges are in a total
+        // order. So components that choose each other in a cycle have chosen one edge: they are
+        // two.
         let Self {
             least, sets, edges, ..
         } = self;
@@ -213,7 +214,7 @@ impl<'a> ConnectedComponents<'a> {
                 }
             }
         });
-        // One of the points at each component takes its best one.
+        // Of the points with an edge to a component, one takes the component's best point.
         let least: Vec<(u32, Edge)> = points
             .flat_map_iter(|point| {
                 let edge = this.least_edge(point);
@@ -287,7 +288,7 @@ impl<'a> ConnectedComponents<'a> {
     /// Searches for the `wanted` nearest points of other components, for each of `points` that is
     /// still open when its part begins.
     fn search_for(&mut self, points: &[u32], wanted: usize) -> Result<()> {
-        // No search of the first ones is unnecessary.
+        // In the first searches, no point has a known edge that could make its search unnecessary.
         let parts = if self.is_first { 1 } else { PARTS };
         let (least, most) = (self.neighbours.least_batch(), self.neighbours.batch());
         let at_a_time = points.len().div_ceil(parts).max(least).min(most);

@@ -37,13 +37,12 @@ impl LabelledSets {
         &self.roots
     }
 
-    /// Unites sets with others, on the threads of the calling pool: `other` names, for a root and
-    /// given all roots, the root of the set to unite its set with, if any. Two roots may name each
-    /// other, but no more may do so in a circle. Returns the roots that are no roots any more, in
-    /// increasing order.
+    /// Unites sets, on the threads of the calling pool. `other(root, roots)` returns the root of
+    /// the set with which the set of `root` is united, or `None`. Two roots may name each other;
+    /// longer cycles are not allowed. Returns the former roots, in increasing order.
     ///
     /// # Panics
-    /// If there is a circle.
+    /// If there is a longer cycle.
     pub fn unite_all(&mut self, other: impl Fn(u32, &[u32]) -> Option<u32> + Sync) -> Vec<u32> {
         let Self { roots, next, sizes } = self;
         let before = &*roots;

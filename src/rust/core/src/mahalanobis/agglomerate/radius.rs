@@ -9,6 +9,14 @@ use super::tentative::PreparedMerge;
 /// are estimated from the larger cluster's candidates alone. Only the time depends on it.
 const LARGE_RATIO: usize = 8;
 
+/// Factors of a radius after a search that found too few candidates, and too many. A second sweep
+/// takes longer than a few useless candidates, so the radius grows faster than it shrinks. Only the
+/// time depends on these and on the limits of the factor.
+const GROWTH: f64 = 1.03;
+const SHRINKAGE: f64 = 0.98;
+const LEAST_FACTOR: f64 = 0.1;
+const MOST_FACTOR: f64 = 10.0;
+
 /// Ratio of found to wanted candidates above which the radius shrinks. More candidates cost more
 /// time than an occasional second sweep. Only the time depends on it.
 const MANY: usize = 8;
@@ -117,13 +125,13 @@ impl RadiusFactors {
     /// Adapts a factor to the number of candidates that a search within its radius has found.
     pub fn learn(&mut self, guess: &Guess, found: usize, wanted: usize) {
         let adapted = if found < wanted {
-            1.03
+            GROWTH
         } else if found > MANY * wanted {
-            0.98
+            SHRINKAGE
         } else {
             1.0
         };
         let factor = &mut self.0[guess.by as usize];
-        *factor = (*factor * adapted).clamp(0.1, 10.0);
+        *factor = (*factor * adapted).clamp(LEAST_FACTOR, MOST_FACTOR);
     }
 }

@@ -283,11 +283,17 @@ fn is_coarse(active: &ActiveClusters, view: &ClusterView, limit: f64) -> bool {
     limit < COARSE_ERRORS * error
 }
 
-/// The limit of another sweep for clusters at or above `floor`. The first sweeps search only up to
-/// twice the floor, since a near limit makes a sweep fast.
+/// Number of further sweeps of a cluster that have a low limit, which makes them fast. Only the
+/// time depends on it.
+const LOW_SWEEPS: u32 = 4;
+/// The low limit, as a multiple of the floor. Only the time depends on it.
+const LOW_LIMIT: f64 = 2.0;
+
+/// The limit of a further sweep of a cluster, for clusters at or above `floor`. `sweeps` is the
+/// number of further sweeps before.
 fn next_limit(floor: f64, sweeps: u32) -> f64 {
-    if floor > 0.0 && sweeps < 4 {
-        2.0 * floor
+    if floor > 0.0 && sweeps < LOW_SWEEPS {
+        LOW_LIMIT * floor
     } else {
         f64::INFINITY
     }

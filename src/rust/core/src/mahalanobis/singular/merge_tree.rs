@@ -9,8 +9,9 @@ use crate::merge::Merge;
 /// The start of memory errors: what needs the memory.
 pub const CHECK: &str = "the check of the covariances needs";
 
-/// Branches have at most this share of the rows, or a few: enough of them for many threads.
-const SHARE_OF_BRANCH: usize = 512;
+/// A branch has at most 1 in this number of the rows, so that many threads have work.
+const ROWS_PER_BRANCH_ROW: usize = 512;
+/// Number of rows that a branch may have in any case. Only the time depends on it.
 const FEW_ROWS: usize = 16;
 
 /// A merge, from 1, or a leaf: -1 for that of slot 0, -2 for that of slot 1, and so on.
@@ -115,7 +116,7 @@ impl MergeTree {
 
     /// Most rows of a branch.
     fn most_in_branch(&self) -> usize {
-        (self.rows.len() / SHARE_OF_BRANCH).max(FEW_ROWS)
+        (self.rows.len() / ROWS_PER_BRANCH_ROW).max(FEW_ROWS)
     }
 
     fn is_in_branch(&self, merge: Node) -> bool {
