@@ -30,7 +30,10 @@ HELP = {
         "for {KMEANS_REST_CENTERS} more pairs in each of several iterations",
     ],
     "R/gkmeans.R": ["With {KMEANS_NEAR_CENTERS} centers or more in at most 32 columns"],
-    "R/ghclust.R": ["linkage of fewer than {MATRIX_OBSERVATIONS} observations with a matrix"],
+    "R/ghclust.R": [
+        "linkage of fewer than {MATRIX_OBSERVATIONS} observations with a matrix",
+        "times the number of columns is at most {MEAN_LINKAGE_COORDINATES}:",
+    ],
 }
 
 

@@ -5,16 +5,13 @@
 // and mahalanobis/distance.rs, so that heights have the same bits. The kernels are compiled without
 // contraction, so that only a written fma is fused. The next pair is the pair with the smallest
 // distance; among equal distances, the pair with the smaller slots. As in mahalanobis/agglomerate,
-// a pair belongs to the younger of its clusters. Each cluster knows its nearest older cluster, and
-// looks for another one when that one is merged away and its own turn comes.
+// a pair belongs to the younger of its clusters. Each cluster keeps its two nearest older clusters,
+// and searches again when both are merged away and its own turn comes.
 //
 // tools/build-kernels compiles variants for the DIMENSIONS that points in registers may have (0:
-// any number, not in registers), for centroid distances (FULL_DISTANCES false) and for full
+// any number, not in registers), for centroid distances (WITH_FULL_DISTANCES false) and for full
 // distances, and for numbers of THREADS of a block: with 256, a problem takes less time; with 128,
 // twice as many blocks merge problems at a time, and many problems take less time together.
-//
-// `reshape` and `find_partner` are longer than a page: split into parts, they would be compiled
-// to other code than the code whose times were measured.
 
 #include "agglomerate_launch.cuh"
 #include "base.cuh"
@@ -33,7 +30,7 @@
 #define MERGES_BETWEEN_CHECKS 8
 
 // Makes a cluster of each observation, by all threads of the block.
-template <bool MEMBER_DISTANCES>
+template <bool FULL_DISTANCES>
 __device__ __forceinline__ void begin(Problem &problem, const Arrays &arrays, uint p, uint n,
                                       ulong first) {
   FOR_EACH(i, n) {
@@ -45,7 +42,7 @@ __device__ __forceinline__ void begin(Problem &problem, const Arrays &arrays, ui
     arrays.births[first + i] = i;
     arrays.slot_births[first + i] = i;
     arrays.shapes[first + i] = NONE;
-    if (MEMBER_DISTANCES) {
+    if (FULL_DISTANCES) {
       arrays.member_starts[first + i] = i;
       arrays.members[first + i] = i;
       arrays.member_slots[first + i] = i;
@@ -116,12 +113,12 @@ __device__ __forceinline__ bool promote(const Problem &problem, uint position) {
 
 // Makes all merges of a problem, by all threads of the block. Returns false if it was stopped, or
 // if something is wrong.
-template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate(Problem &problem) {
+template <int P, bool FULL_DISTANCES> __device__ __noinline__ bool agglomerate(Problem &problem) {
   const Arrays &arrays = problem.arrays;
   uint p = problem.p, n = problem.n;
   ulong first = problem.first;
-  begin<MEMBER_DISTANCES>(problem, arrays, p, n, first);
-  if (!MEMBER_DISTANCES) begin_screen(problem);
+  begin<FULL_DISTANCES>(problem, arrays, p, n, first);
+  if (!FULL_DISTANCES) begin_screen(problem);
   uint birth = n, shapes_used = 0, free_shapes = 0, merges = 0;
   uint below_threshold = is_full_size(arrays.threshold, 1) ? 0 : n;
   problem.all_full_size = below_threshold == 0;
@@ -135,7 +132,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
     if (owner == NONE) return false;
     uint lower = least.tie >> 32, higher = least.tie;
     if (!is_up_to_date(problem, arrays.partners[2 * (first + owner)])) {
-      if (!promote(problem, owner)) find_partner<P, MEMBER_DISTANCES>(problem, owner);
+      if (!promote(problem, owner)) find_partner<P, FULL_DISTANCES>(problem, owner);
       continue;
     }
     if (merges % MERGES_BETWEEN_CHECKS == 0) {
@@ -157,8 +154,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
                   !is_full_size(arrays.threshold, arrays.sizes[first + from]);
     uint size = arrays.sizes[first + to] + arrays.sizes[first + from];
     __syncthreads();
-    uint position =
-        merge<P, MEMBER_DISTANCES>(problem, to, from, birth, &shapes_used, &free_shapes);
+    uint position = merge<P, FULL_DISTANCES>(problem, to, from, birth, &shapes_used, &free_shapes);
     birth += 1;
     below_threshold -= before - !is_full_size(arrays.threshold, size);
     if (problem.live == 1) break;
@@ -169,21 +165,21 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
         uint shape = arrays.shapes[first + i];
         if (shape == NONE) continue;
         shape =
-            reshape_cluster<MEMBER_DISTANCES>(problem, shape & ~IDENTITY, arrays.sizes[first + i]);
+            reshape_cluster<FULL_DISTANCES>(problem, shape & ~IDENTITY, arrays.sizes[first + i]);
         if (threadIdx.x == 0) arrays.shapes[first + i] = shape;
       }
       __syncthreads();
-      if (!MEMBER_DISTANCES) move_together<P>(problem);
-      for (uint i = 0; i < problem.live; i++) find_partner<P, MEMBER_DISTANCES>(problem, i);
+      if (!FULL_DISTANCES) move_together<P>(problem);
+      for (uint i = 0; i < problem.live; i++) find_partner<P, FULL_DISTANCES>(problem, i);
       continue;
     }
-    find_partner<P, MEMBER_DISTANCES>(problem, position);
+    find_partner<P, FULL_DISTANCES>(problem, position);
   }
   return true;
 }
 
 // Does tasks, one after the other, until none is left; by all threads of the block.
-template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &all_arrays) {
+template <int P, bool FULL_DISTANCES> __device__ void work(const Arrays &all_arrays) {
   // In shared memory: copies of all threads, in their own memory, would not fit into the cache.
   __shared__ Arrays arrays;
   __shared__ Shared shared;
@@ -212,7 +208,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &all_a
                        false,
                        0,
                        1};
-    if (!agglomerate<P, MEMBER_DISTANCES>(problem)) {
+    if (!agglomerate<P, FULL_DISTANCES>(problem)) {
       if (threadIdx.x == 0) atomicAdd(arrays.failed_tasks, 1);
       if (shared.stop) return;
     }
@@ -221,5 +217,5 @@ template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &all_a
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) agglomerate(Arrays arrays) {
-  work<DIMENSIONS, FULL_DISTANCES>(arrays);
+  work<DIMENSIONS, WITH_FULL_DISTANCES>(arrays);
 }

@@ -55,7 +55,7 @@ struct Arrays {
   uint *slot_positions;                   // by slot: position of its cluster
   uint *members, *next_members;           // observations: the members of a cluster are consecutive
   uint *member_slots, *next_member_slots; // slots of the clusters that the members are in
-  uint *ages;      // by place of the screen: birth of the cluster, NONE if there is none
+  uint *births_at; // by place of the screen: birth of the cluster, NONE if there is none
   uint *slots_at;  // by place: slot of the cluster; at the start, as the host has sorted the slots
   uint *shapes_at; // by place: as `shapes`
   uint *places;    // by slot: place of its cluster
@@ -66,7 +66,7 @@ struct Arrays {
 
   uint *next_task;         // next task to do
   uint *failed_tasks;      // number of tasks that could not be done
-  uint *merged;            // number of merges done
-  volatile uint *progress; // in the host's memory: updated copy of `merged`
+  uint *merged;            // number of merges begun, in steps of MERGES_BETWEEN_CHECKS
+  volatile uint *progress; // in the host's memory: a recent value of `merged`
   volatile uint *stop;     // in the host's memory: its wish to stop
 };

@@ -28,7 +28,7 @@ typedef unsigned long long ulong;
 // Bytes of a cache line.
 #define LINE_BYTES 128
 // Prefetches a line of device memory, so that later reads of it wait less.
-__device__ __forceinline__ void touch(const void *line) {
+__device__ __forceinline__ void prefetch(const void *line) {
 #ifdef __CUDACC_RTC__
   asm volatile("{ .reg .u32 unused; ld.global.u32 unused, [%0]; }" ::"l"(line));
 #endif

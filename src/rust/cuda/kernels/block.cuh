@@ -1,6 +1,6 @@
-// Maxima, sums and least keys over the threads of a block. All threads of the block call each
-// function, and all get the result. The file that includes this header must have defined THREADS,
-// the number of threads of a block.
+// Maxima, sums and least keys. All threads of a warp call the functions warp_*, and all threads of
+// the block the functions block_*; each of these threads gets the result. The file that includes
+// this header must have defined THREADS, the number of threads of a block.
 
 #pragma once
 
@@ -37,8 +37,8 @@ template <class T> __device__ __forceinline__ T warp_sum(T value) {
   return value;
 }
 
-// Two sums over the threads of a block. Their order is not fixed: it must not matter, as for exact
-// sums, or the sums must be bounds.
+// Two sums over the threads of a block. The order of the additions depends on THREADS, so the sums
+// must be exact, or bounds.
 __device__ __forceinline__ double2 block_sum(Shared &shared, double x, double y) {
   x = warp_sum(x);
   y = warp_sum(y);

@@ -9,10 +9,10 @@
 #include "mahalanobis.cuh"
 #include "shape.cuh"
 
-// Largest norm of a whitened difference, in screen units, whose square does not overflow. As in
-// frame.rs.
+// Largest norm of a whitened difference, in screen units, that bounds use: a sum of two such
+// squares does not overflow. As in mahalanobis/screen/frame.rs.
 #define LARGEST_WHITENED 1e18
-// Log2 of the largest coordinate, in screen units. As in frame.rs.
+// Log2 of the largest coordinate, in screen units. As in mahalanobis/screen/frame.rs.
 #define LOG2_LARGEST_COORDINATE 20
 
 // Exceeds what underflow can add to a bound: the least number that is not subnormal.
@@ -129,19 +129,20 @@ __device__ __forceinline__ float enough_for(float limit, float to_target, float 
   return least * least;
 }
 
-// Computes the bound for a cluster, from the arguments of `may_be_near`. `scalars` are the
-// cluster's, which are read only if there are `member_distances`.
+// Computes the bound for a cluster. `square`, `error` and `limit` are as in `may_be_near`;
+// `target_low` is LOW of the cluster alone. `scalars` are the cluster's, which are read only if
+// there are `full_distances`.
 // `whitened(factor, enough)` returns ||W d||², or a part of the sum that already exceeds `enough`.
 // Returns false if the bound cannot be below `limit`.
 template <class Whitened>
-__device__ __forceinline__ bool bound_of(bool member_distances, const float *scalars,
+__device__ __forceinline__ bool bound_of(bool full_distances, const float *scalars,
                                          const float *query, float square, float target_low,
                                          float error, float limit, const Margins &margins,
                                          Whitened whitened, Bound &out) {
   auto scalar = [&](uint which) { return scalars[which * ROW_STRIDE]; };
   float distance = __fsqrt_rn(square);
   float near = fmaxf(distance * margins.shrink - error, 0.0f), far = near;
-  if (member_distances) {
+  if (full_distances) {
     float from_query =
         mean_norm(square, distance, query[VARIANCE], query[FOURTH], query[LARGEST], query[THIRD]);
     float from_target = mean_norm(square, distance, scalar(VARIANCE), scalar(FOURTH),
@@ -179,11 +180,11 @@ __device__ __forceinline__ bool is_below(float sum, float limit, const Margins &
 }
 
 // Prefetches the factor with this number, by a warp.
-__device__ __forceinline__ void touch_factor(const Clusters &clusters, uint number) {
+__device__ __forceinline__ void prefetch_factor(const Clusters &clusters, uint number) {
   const char *factor = (const char *)factor_of(clusters, number);
   uint bytes = sizeof(float) * packed_length(clusters.dimensions);
   for (uint at = threadIdx.x % WARP * LINE_BYTES; at < bytes; at += WARP * LINE_BYTES)
-    touch(factor + at);
+    prefetch(factor + at);
 }
 
 // Whether a ball can hold a cluster whose bound is below the limit. `square` is the square of the

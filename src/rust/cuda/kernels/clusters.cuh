@@ -23,7 +23,7 @@ struct Clusters {
   float *rows;    // see row_at
   float *factors; // whitening factors, packed column by column
   uint dimensions;
-  uint member_distances; // whether full distances are used: means over members
+  uint full_distances; // whether full distances are used: means over members
 };
 
 // The row of the cluster at a position: its coordinates, then its scalars. The rows of WARP

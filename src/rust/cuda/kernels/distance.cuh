@@ -6,7 +6,7 @@
 #include "mahalanobis.cuh"
 #include "shape.cuh"
 
-// Argument of a constructor of Difference: its function may be called for the padding of a point.
+// Marks a constructor of Difference whose function may be called for coordinates behind the last.
 enum Readable { READABLE };
 
 // Number of bands of a whitening factor that a thread multiplies together, if the difference is in

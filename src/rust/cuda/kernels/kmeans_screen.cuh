@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(TILE) convert_observations(Lloyd ll
 }
 
 // Converts the centers to single precision, by a block for each tile. Beyond the last center,
-// halves are infinite, so no bound is below theirs.
+// halves are infinite, so bounds there are infinite, too, and never the least.
 extern "C" __global__ void __launch_bounds__(TILE) convert_centers(Lloyd lloyd) {
   uint c = blockIdx.x * TILE + threadIdx.x;
   float *to = lloyd.single_centers + (size_t)blockIdx.x * TILE * lloyd.columns + threadIdx.x;

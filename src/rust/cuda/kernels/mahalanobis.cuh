@@ -5,8 +5,8 @@
 
 #include "base.cuh"
 
-// Maximum number of dimensions that one thread has room for. The CPU computes problems with more
-// dimensions.
+// Maximum number of columns that the kernels are compiled for: 64 in agglomerate.cu. Modules of
+// tree.cu for more columns define it as DIMENSIONS, and keep points in memory.
 #ifndef MOST_DIMENSIONS
 #define MOST_DIMENSIONS 64
 #endif

@@ -115,7 +115,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
 }
 
 // Moves a cluster from position `last` to position `from`, by all threads of the block.
-template <bool MEMBER_DISTANCES>
+template <bool FULL_DISTANCES>
 __device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arrays, uint p,
                                              ulong first, uint last, uint from) {
   FOR_EACH(k, p) {
@@ -131,7 +131,7 @@ __device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arr
     arrays.shapes[first + from] = arrays.shapes[first + last];
     for (uint rank = 0; rank < 2; rank++)
       arrays.partners[2 * (first + from) + rank] = arrays.partners[2 * (first + last) + rank];
-    if (MEMBER_DISTANCES) {
+    if (FULL_DISTANCES) {
       arrays.member_starts[first + from] = arrays.member_starts[first + last];
       for (uint k = 0; k < MOMENTS; k++)
         arrays.moments[(first + from) * MOMENTS + k] = arrays.moments[(first + last) * MOMENTS + k];
@@ -140,14 +140,14 @@ __device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arr
 }
 
 // `reshape` without inlining, for more than one call.
-template <bool MEMBER_DISTANCES>
+template <bool FULL_DISTANCES>
 __device__ __noinline__ uint reshape_cluster(Problem &problem, uint shape, uint members) {
-  return reshape<MEMBER_DISTANCES>(problem, shape, members);
+  return reshape<FULL_DISTANCES>(problem, shape, members);
 }
 
 // Merges the clusters at positions `to` (which has the lower slot) and `from`, by all threads of
 // the block. Returns the position of their union.
-template <int P, bool MEMBER_DISTANCES>
+template <int P, bool FULL_DISTANCES>
 __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint birth,
                                    uint *shapes_used, uint *free_shapes) {
   const Arrays &arrays = problem.arrays;
@@ -189,11 +189,11 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
     *value = merged_mean(share, problem.mean()[k], *value);
   }
   __syncthreads();
-  if (MEMBER_DISTANCES) join_members(problem, to, from);
+  if (FULL_DISTANCES) join_members(problem, to, from);
   uint size = size_a + size_b, last = problem.live - 1;
   // The union takes the place of the larger cluster, so that it stays among its neighbours.
   uint place = NONE, other_place = NONE;
-  if (!MEMBER_DISTANCES) {
+  if (!FULL_DISTANCES) {
     place = arrays.places[first + arrays.slots[first + (size_a < size_b ? from : to)]];
     other_place = arrays.places[first + arrays.slots[first + (size_a < size_b ? to : from)]];
   }
@@ -208,17 +208,17 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
   __syncthreads();
   // The cluster at the last position fills the gap.
   if (from != last) {
-    move_cluster<MEMBER_DISTANCES>(problem, arrays, p, first, last, from);
+    move_cluster<FULL_DISTANCES>(problem, arrays, p, first, last, from);
   }
   problem.live = last;
   __syncthreads();
   uint position = to == last ? from : to;
-  shape = reshape_cluster<MEMBER_DISTANCES>(problem, shape, size);
+  shape = reshape_cluster<FULL_DISTANCES>(problem, shape, size);
   if (threadIdx.x == 0) arrays.shapes[first + position] = shape;
-  if (!MEMBER_DISTANCES && threadIdx.x < WARP)
+  if (!FULL_DISTANCES && threadIdx.x < WARP)
     place_union(problem, position, place, other_place, birth, shape);
   __syncthreads();
-  if (MEMBER_DISTANCES)
+  if (FULL_DISTANCES)
     measure_moments<P>(problem, position, scatter);
   else if (problem.places > FEW_PLACES && problem.places > PLACES_A_CLUSTER * problem.live)
     move_together<P>(problem);

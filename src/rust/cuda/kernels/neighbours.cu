@@ -17,10 +17,14 @@
 #define DEPTH 8
 #define STEP (THREADS / TILE)
 
-#define UNIT (1.0 / (1 << 24))
+// Half the distance from 1 to the next greater single.
+#define ROUNDING_UNIT (1.0 / (1 << 24))
+// s in (a + e)^2 <= (1 + 1/s) a^2 + (1 + s) e^2. As in neighbours/single/frame.rs.
 #define SPLIT 1024.0
-#define SLACK (1.0 + 16.0 * UNIT)
-#define NOTHING 0xffffffffffffffffull
+// Covers the roundings of a threshold. As in neighbours/single/frame.rs.
+#define THRESHOLD_SLACK (1.0 + 16.0 * ROUNDING_UNIT)
+// A key after the keys of all references: no candidate.
+#define NO_KEY 0xffffffffffffffffull
 
 // Copies rows of `columns` values to positions of an array that is stored coordinate after
 // coordinate.
@@ -173,12 +177,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
   }
 }
 
-// The next greater single; the next smaller, but not below 0.
+// The least single above a value. The greatest single not above a value, but not below 0.
 __device__ float up(double value) { return __double2float_ru(value * (1 + 1e-15)); }
 __device__ float down(double value) { return fmaxf(__double2float_rd(value), 0.0f); }
 
 __device__ double ratio(float a, float b) {
-  return sqrt(1.0 / ((double)a + (double)b)) * (1.0 - UNIT);
+  return sqrt(1.0 / ((double)a + (double)b)) * (1.0 - ROUNDING_UNIT);
 }
 
 // Frame::bound of neighbours/single: a lower bound on the distance, from its sum.
@@ -194,12 +198,12 @@ __device__ float bound(const Sweep &s, float single, uint query, uint reference)
   case NORM_OF_PRODUCTS: {
     double square =
         2.0 * ((double)s.query(HALF, query) + (double)s.reference(HALF, reference) + sum);
-    bound = (sqrt(fmax(square, 0.0)) * (1.0 - UNIT) - lost) *
+    bound = (sqrt(fmax(square, 0.0)) * (1.0 - ROUNDING_UNIT) - lost) *
             ratio(s.query(FACTOR, query), s.reference(FACTOR, reference));
     break;
   }
   case SUM: bound = sum * s.shrink - lost; break;
-  default: bound = 1.0 + sum - s.margin - lost * SLACK;
+  default: bound = 1.0 + sum - s.margin - lost * THRESHOLD_SLACK;
   }
   // NaN bounds nothing.
   return bound > 0 ? down(bound * (1 - 1e-15)) : 0.0f;
@@ -213,12 +217,12 @@ __device__ void lower_threshold(const Sweep &s, uint query, float limit) {
   case NORM_OF_PRODUCTS: {
     double half = s.kind == NORM ? 1.0 : 0.5;
     double root = (double)limit / s.shrink;
-    slope = half * (1.0 + 1.0 / SPLIT) * root * root * SLACK;
-    base = slope * (double)s.query(FACTOR, query) * SLACK + allowance;
+    slope = half * (1.0 + 1.0 / SPLIT) * root * root * THRESHOLD_SLACK;
+    base = slope * (double)s.query(FACTOR, query) * THRESHOLD_SLACK + allowance;
     break;
   }
-  case SUM: base = (double)limit / s.shrink * SLACK + allowance; break;
-  default: base = (double)limit * SLACK - 1.0 + s.margin + allowance;
+  case SUM: base = (double)limit / s.shrink * THRESHOLD_SLACK + allowance; break;
+  default: base = (double)limit * THRESHOLD_SLACK - 1.0 + s.margin + allowance;
   }
   s.slopes[query] = slope == 0 ? 0.0f : up(fmax(slope, 1e-30));
   s.bases[query] = base < 0 ? __double2float_ru(base * (1 - 1e-15)) : up(base);
@@ -241,15 +245,15 @@ __device__ void sort_bitonically(ulong *keys, uint size) {
   }
 }
 
-// Sorts at most NARROW_THREADS keys of shared memory. Keys are different, except NOTHING.
+// Sorts at most NARROW_THREADS keys of shared memory. Keys are different, except NO_KEY.
 __device__ void sort_by_ranks(ulong *keys, uint count) {
   uint i = threadIdx.x, rank = 0;
-  ulong own = i < count ? keys[i] : NOTHING;
+  ulong own = i < count ? keys[i] : NO_KEY;
   for (uint j = 0; j < count; j++) rank += keys[j] < own;
   __syncthreads();
-  if (i < count) keys[i] = NOTHING;
+  if (i < count) keys[i] = NO_KEY;
   __syncthreads();
-  if (own != NOTHING) keys[rank] = own;
+  if (own != NO_KEY) keys[rank] = own;
   __syncthreads();
 }
 
@@ -267,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep)
   while (size < count) size *= 2;
   for (uint first = 0; first < size; first += NARROW_THREADS) {
     uint i = first + threadIdx.x;
-    ulong key = NOTHING;
+    ulong key = NO_KEY;
     if (i < count) {
       key = candidates[i];
       if (i >= kept) {
@@ -275,11 +279,11 @@ extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep)
         float least = bound(sweep, __uint_as_float((uint)(key >> 32)), query, reference);
         key = (ulong)__float_as_uint(least) << 32 | reference;
       }
-      if (key >= floor) key = NOTHING;
+      if (key >= floor) key = NO_KEY;
     }
     if (i < size) keys[i] = key;
     // Ends the writes to `keys`, too.
-    found += __syncthreads_count(key != NOTHING);
+    found += __syncthreads_count(key != NO_KEY);
   }
   if (is_small)
     sort_by_ranks(keys, count);
@@ -303,7 +307,7 @@ extern "C" __global__ void pack(Sweep sweep, ulong *packed) {
   if (i >= sweep.capacity) return;
   for (uint query = blockIdx.y; query < sweep.query_count; query += gridDim.y)
     packed[(size_t)query * sweep.capacity + i] =
-        i < sweep.counts[query] ? sweep.candidates[(size_t)query * sweep.room + i] : NOTHING;
+        i < sweep.counts[query] ? sweep.candidates[(size_t)query * sweep.room + i] : NO_KEY;
 }
 
 // Decides about the candidates of each query.

@@ -9,7 +9,7 @@
 
 // Finds the two nearest of the clusters that are older than the one at position `owner`, by all
 // threads of the block.
-template <int P, bool MEMBER_DISTANCES>
+template <int P, bool FULL_DISTANCES>
 __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
   const Arrays &arrays = problem.arrays;
   uint p = problem.p, size = arrays.sizes[problem.first + owner];
@@ -18,7 +18,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
                           arrays.slots[first + owner],
                           arrays.births[first + owner],
                           problem.shape_at(owner),
-                          MEMBER_DISTANCES && size > 1,
+                          FULL_DISTANCES && size > 1,
                           {INFINITY_BITS, ~0ull},
                           {INFINITY_BITS, ~0ull},
                           NONE,
@@ -30,7 +30,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
     FOR_EACH(e, banded_length(p)) problem.factor()[e] = factor[e];
   }
   __syncthreads();
-  if constexpr (MEMBER_DISTANCES)
+  if constexpr (FULL_DISTANCES)
     consider_all<P>(problem, search, size);
   else
     consider_by_screen<P>(problem, search);

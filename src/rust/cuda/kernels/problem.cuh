@@ -83,7 +83,7 @@ struct Problem {
     return arrays.balls + (first / WARP + task) * (p + BALL_SCALARS);
   }
   __device__ uint most_balls() const { return (n + WARP - 1) / WARP; }
-  // As many coordinates may be read as points in registers have.
+  // A kernel may read as many coordinates as points in its registers have: there is room behind.
   __device__ const double *observation(uint i) const { return arrays.x + (first + i) * p; }
 
   // The number of the whitening factor at a position; NONE for the identity.

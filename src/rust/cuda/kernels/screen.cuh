@@ -47,7 +47,7 @@ __device__ __forceinline__ void enclose_places(const Problem &problem, uint ball
   const Arrays &arrays = problem.arrays;
   uint place = ball * WARP + threadIdx.x % WARP;
   ulong at = problem.first + min(place, problem.places - 1);
-  bool there = place < problem.places && arrays.ages[at] != NONE;
+  bool there = place < problem.places && arrays.births_at[at] != NONE;
   const float *single = problem.singles() + (at - problem.first);
   enclose_by_warp(
       problem.p, [&](uint k) { return single[(size_t)k * problem.n]; }, there, arrays.errors[at],
@@ -74,11 +74,11 @@ template <int P> __device__ __noinline__ void move_together(Problem &problem) {
     uint place = start + threadIdx.x, from = min(place, places - 1);
     // All values are read before the first is written: a cluster's new place may be another
     // cluster's old one.
-    uint age = place < places ? arrays.ages[first + from] : NONE;
+    uint its_birth = place < places ? arrays.births_at[first + from] : NONE;
     uint slot = arrays.slots_at[first + from];
     float error = arrays.errors[first + from];
     Point<P> point(p, singles + from, n);
-    uint ballot = __ballot_sync(WHOLE_WARP, age != NONE), to = end + lanes_before(ballot);
+    uint ballot = __ballot_sync(WHOLE_WARP, its_birth != NONE), to = end + lanes_before(ballot);
     if (threadIdx.x % WARP == 0) problem.shared.sources[threadIdx.x / WARP] = __popc(ballot);
     __syncthreads();
     for (uint w = 0; w < WARPS; w++) {
@@ -86,11 +86,11 @@ template <int P> __device__ __noinline__ void move_together(Problem &problem) {
       if (w < threadIdx.x / WARP) to += count;
       end += count;
     }
-    if (age != NONE) {
+    if (its_birth != NONE) {
 #pragma unroll
       for (int k = 0; k < Point<P>::SIZE; k++)
         if (k < p) singles[(size_t)k * n + to] = point.x[k];
-      arrays.ages[first + to] = age;
+      arrays.births_at[first + to] = its_birth;
       arrays.slots_at[first + to] = slot;
       arrays.errors[first + to] = error;
       uint shape = arrays.shapes[first + arrays.slot_positions[first + slot]];
@@ -152,7 +152,7 @@ __device__ __noinline__ void begin_screen(Problem &problem) {
       problem.singles()[(size_t)k * n + place] = to_single(exact, lost);
     }
     arrays.places[first + slot] = place;
-    arrays.ages[first + place] = slot;
+    arrays.births_at[first + place] = slot;
     arrays.errors[first + place] = error_of(lost);
     arrays.shapes_at[first + place] = NONE;
     arrays.lows[first + place] = 1;
@@ -182,11 +182,11 @@ __device__ __forceinline__ void place_union(const Problem &problem, uint positio
   float error = error_of(lost), low = low_of(problem, shape);
   arrays.errors[at] = error;
   arrays.lows[at] = low;
-  arrays.ages[at] = birth;
+  arrays.births_at[at] = birth;
   arrays.slots_at[at] = slot;
   arrays.shapes_at[at] = shape;
   arrays.places[problem.first + slot] = place;
-  arrays.ages[problem.first + other] = NONE;
+  arrays.births_at[problem.first + other] = NONE;
   float *radius = ball + (p + RADIUS) * balls, *ball_low = ball + (p + BALL_LOW) * balls;
   *radius = fmaxf(*radius, rounded_radius(p, __fsqrt_rn(square) + error));
   *ball_low = fminf(*ball_low, low);
@@ -237,12 +237,12 @@ __device__ __noinline__ Placed bound_at(const Problem &problem, uint birth, uint
   ulong at = problem.first + there;
   Margins margins(p);
   // All values are requested before any is used.
-  uint age = arrays.ages[at];
+  uint its_birth = arrays.births_at[at];
   float low = arrays.lows[at], error = query[ERROR] + arrays.errors[at];
   Placed placed = {single_infinity(), arrays.slots_at[at], arrays.shapes_at[at]};
   Point<P> point(p, problem.singles() + there, problem.n);
   float square = point.square(p, query + COORDINATES);
-  bool is_near = place < problem.places && age < birth &&
+  bool is_near = place < problem.places && its_birth < birth &&
                  may_be_near(square, query[LOW] + low, error, limit, margins);
   if (!is_near) return placed;
   auto whitened = [&](uint factor, float enough) {

@@ -1,9 +1,10 @@
 // The arithmetic of a cluster's shape: the full-size rule, the weight of the covariance, the
 // elements of means, scatters and effective covariances, and the geometric mean of pivots.
 //
-// Decisions depend on these numbers. Each function has the order of operations, and so the bits, of
-// the Rust code: mahalanobis/shape.rs, subthreshold.rs, cholesky.rs and geometric_mean.rs. A test
-// compiles this file for the CPU and compares.
+// Decisions depend on these numbers. Each function has the bits of the Rust code:
+// mahalanobis/shape.rs, subthreshold.rs, cholesky.rs and geometric_mean.rs. A test compiles this
+// file for the CPU and compares. Only `largest_eigenvalue_bound` differs: no decision depends on
+// it.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// Makes a whole tree on the device: all multiprocessors together make the merges of a large
-// problem.
+// Makes a whole tree on the device: many blocks together, up to one on each multiprocessor, make
+// the merges of a large problem. The host chooses their number (blocks_for in src/tree/launch.rs).
 //
 // Block 0 is the sequencer (tree_sequencer.cuh). It keeps the priority queue of all clusters
 // (tree_queue.cuh), merges as long as the unions of the next pairs are ready (tree_merge.cuh),

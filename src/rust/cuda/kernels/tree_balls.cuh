@@ -13,12 +13,13 @@ __device__ __forceinline__ uint regions_of(const Tree &tree) {
   return (tree.balls + WARP - 1) / WARP;
 }
 
-// Minimum number of balls for which regions are used. Finding the near regions takes time, and in
-// many columns it rules out few regions.
+// Minimum number of balls for which merges keep regions up to date, and shared sweeps use them.
+// Searches at the start use regions for fewer balls, too. Finding the near regions takes time, and
+// in many columns it rules out few regions.
 #ifndef MANY_BALLS
 #define MANY_BALLS (DIMENSIONS > 16 ? 16384 : 4096)
 #endif
-__device__ __forceinline__ bool uses_regions(const Tree &tree) { return tree.balls >= MANY_BALLS; }
+__device__ __forceinline__ bool keeps_regions(const Tree &tree) { return tree.balls >= MANY_BALLS; }
 
 // Computes the ball around the active clusters at WARP positions, by a warp.
 __device__ void enclose_clusters(const Tree &tree, const Clusters &clusters, uint ball) {
@@ -48,7 +49,7 @@ __device__ void place_row(const Tree &tree, const Clusters &clusters, const floa
                           uint position) {
   uint p = tree.dimensions, ball = position / WARP, region = ball / WARP, lane = threadIdx.x % WARP;
   size_t regions = regions_of(tree);
-  bool by_regions = uses_regions(tree);
+  bool by_regions = keeps_regions(tree);
   float *to = row_at(clusters, position), square = 0, region_square = 0;
   for (uint k = lane; k < p + SCALARS; k += WARP) {
     float value = row[k];

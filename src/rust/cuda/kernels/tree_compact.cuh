@@ -63,12 +63,12 @@ __device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint us
       row_at(spare, to)[k * step] = row_at(clusters, position)[k * step];
     uint slot = tree.slots_at[position];
     tree.spare_slots_at[to] = slot;
-    tree.spare_orders_at[to] = tree.orders_at[position];
+    tree.spare_births_at[to] = tree.births_at[position];
     tree.positions[slot] = to;
   }
   uint free = left + position;
   if (free >= (left + WARP - 1) / WARP * WARP) return;
   for (uint k = 0; k < p + SCALARS; k++) row_at(spare, free)[k * step] = k == p + LOW ? GONE : 0;
   tree.spare_slots_at[free] = 0;
-  tree.spare_orders_at[free] = NONE;
+  tree.spare_births_at[free] = NONE;
 }

@@ -61,7 +61,7 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
   const Tree &tree = on.tree;
   SearchState &search = on.search;
   uint i = threadIdx.x;
-  bool there = first + i < end, sums = has_members(tree);
+  bool there = first + i < end, sums = has_full_distances(tree);
   if (i < DECIDED_TOGETHER) {
     search.sizes[i] = 0;
     search.ids[i] = NONE;
@@ -69,7 +69,7 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
   if (there) {
     uint slot = tree.slots_at[search.positions[search.by_bound[first + i]]];
     uint id = load_acquire(tree.ids + slot);
-    if (tree.orders[slot] < search.order && !is_skipped(search.job, slot) && id != NONE) {
+    if (tree.births[slot] < search.births_below && !is_skipped(search.job, slot) && id != NONE) {
       search.ids[i] = id;
       put_cluster(search, i, operand_of(tree, slot));
     }
@@ -78,9 +78,9 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
   constexpr uint EACH = 10;
   uint n = i / EACH;
   if (n < DECIDED_TOGETHER && search.ids[n] != NONE)
-    touch_node(tree, search.slots[n], search.shapes[n], i % EACH, EACH);
+    prefetch_node(tree, search.slots[n], search.shapes[n], i % EACH, EACH);
   else if (n >= DECIDED_TOGETHER)
-    touch_node(tree, search.node.node, search.node.shape, i % EACH, EACH);
+    prefetch_node(tree, search.node.node, search.node.shape, i % EACH, EACH);
   static_assert((DECIDED_TOGETHER + 1) * EACH <= THREADS, "threads for each");
   if (sums) {
     sum_distances(tree, on.clusters, on.number, search, on.query);
@@ -144,7 +144,7 @@ __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
   uint found = search.found;
   __syncthreads();
   all = all && search.node.size == 1;
-  uint some = has_members(on.tree) ? DECIDED_TOGETHER : DECIDED_AT_A_TIME;
+  uint some = has_full_distances(on.tree) ? DECIDED_TOGETHER : DECIDED_AT_A_TIME;
   order_by_bounds(search);
   for (uint first = 0, end = 0;; first = end) {
     end = min(found, first + some);
@@ -180,7 +180,7 @@ __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint
     search.parts = 1;
     search.is_last = false;
   }
-  uint enough = has_members(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
+  uint enough = has_full_distances(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
   // In many dimensions, a slightly larger radius finds far more clusters.
   float from = 0, growth = 1.0f + 8.0f / (float)tree.dimensions, factor = growth;
   double floor;
@@ -191,9 +191,9 @@ __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint
       limit = search.limit;
       bool are_few = search.found <= MAX_CROWDED;
       float below = BELOW_CROWD * limit;
-      bool is_hopeless = !are_few && (search.is_last || !(below > from));
+      bool bounds_too_loose = !are_few && (search.is_last || !(below > from));
       __syncthreads();
-      if (is_hopeless) return false;
+      if (bounds_too_loose) return false;
       // If they are few enough, all their distances are computed, part by part. If they are too
       // many, the limit is lowered once more. If no cluster is below it, the lowered limit becomes
       // the floor, without candidates.

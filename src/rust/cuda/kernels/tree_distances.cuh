@@ -28,7 +28,7 @@ __device__ void find_spans(SearchState &search, uint members) {
   if (lane < WARP) {
     // Spans of one member are used for few members only: a greater number tells no more.
     auto spans_of = [&](uint size) {
-      return members > 1 ? (size + members - 1) / members : min(size, FEW_MEMBERS + 1u);
+      return members > 1 ? (size + members - 1) / members : min(size, FEW_MEMBER_DISTANCES + 1u);
     };
     uint size = lane < DECIDED_TOGETHER ? search.sizes[lane] : 0;
     uint mine = spans_of(size), both = size > 0 ? mine + spans_of(search.node.size) : 0, end = both;

@@ -32,8 +32,8 @@ static_assert(MAX_UNTAKEN + (JOBS_WITH_MEMBERS + 1) * DISTANCE_HELPERS + JOBS_WI
 // Maximum number of blocks that are called to help with a sweep.
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
-// Maximum number of spans whose sums a block computes by itself. More spans are divided into
-// chunks: up to MAX_CHUNKS of them with one span for each warp, or MAX_CHUNKS of more spans.
+// Maximum number of spans whose sums a block computes by itself. More spans are divided into chunks
+// of WARPS spans; if these were more than MAX_CHUNKS, into MAX_CHUNKS equal chunks.
 #ifndef SPANS_ALONE
 #define SPANS_ALONE 16
 #endif
@@ -62,7 +62,7 @@ __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWo
   if (threadIdx.x == 0) search.found = 0;
   __syncthreads();
   collect_from(tree, clusters, search, query,
-               PartOfBalls(tree, chunk, chunks_of_sweep(tree), uses_regions(tree)));
+               PartOfBalls(tree, chunk, chunks_of_sweep(tree), keeps_regions(tree)));
   uint found = search.found;
   if (found == 0) return;
   if (threadIdx.x == 0) search.base = atomicAdd(&work.found, found);
@@ -102,7 +102,7 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
     for (uint n = 0; n < EACH; n++)
       words[n] = i + n * THREADS < tree.query_words ? __ldcg(from + i + n * THREADS) : 0;
     float least = shared.from, limit = shared.limit;
-    uint order = shared.order;
+    uint births_below = shared.births_below;
     meanwhile();
 #pragma unroll
     for (uint n = 0; n < EACH; n++)
@@ -115,7 +115,7 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
     if (i == 0) {
       search.from = least;
       search.limit = limit;
-      search.order = order;
+      search.births_below = births_below;
     }
     return;
   }
@@ -160,7 +160,7 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
       copy_work(tree, work, number, is_sweep, search, query, [] {});
       __syncthreads();
     }
-    if (!knows && is_sweep && uses_regions(tree)) find_near_regions(tree, search, query);
+    if (!knows && is_sweep && keeps_regions(tree)) find_near_regions(tree, search, query);
     knows = true;
     uint chunks = is_sweep ? chunks_of_sweep(tree) : chunks_of_distances(search);
     chunk -= MAX_CHUNKS - chunks;
@@ -204,7 +204,7 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   __syncthreads();
   if (threadIdx.x < search.helpers)
     write_post(tree, search.base, threadIdx.x, HELP | tag << NUMBER_BITS | number);
-  if (kind == SWEEP && uses_regions(tree)) find_near_regions(tree, search, query);
+  if (kind == SWEEP && keeps_regions(tree)) find_near_regions(tree, search, query);
   take_chunks(tree, clusters, number, search, query, tag, true);
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -213,8 +213,9 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   __syncthreads();
 }
 
-// Sweeps for a query, by all threads of the block. If more than MAX_IN_PART balls are not divided
-// into parts, the sweep uses regions. Then it must come before the sequencer has enlarged any ball.
+// Sweeps for a query, by all threads of the block. With more than MAX_IN_PART balls that are not
+// divided into parts, the sweep uses regions. Then it must come before the first merge of a launch:
+// merges enlarge balls, but they enlarge regions only where `keeps_regions`.
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, SearchState &search,
                             float *query) {
   if (search.parts > 1 || tree.balls <= MAX_IN_PART)
@@ -235,7 +236,7 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
                if (threadIdx.x > 0) return;
                work.from = search.from;
                work.limit = search.limit;
-               work.order = search.order;
+               work.births_below = search.births_below;
                work.found = 0;
              });
   if (threadIdx.x == 0) search.found = *(volatile uint *)&tree.shared_work[number].found;
@@ -253,7 +254,7 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
 __device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint number,
                               SearchState &search, float *query) {
   find_spans(search, 1);
-  if (all_spans(search) <= FEW_MEMBERS) return sum_few(tree, search);
+  if (all_spans(search) <= FEW_MEMBER_DISTANCES) return sum_few(tree, search);
   find_spans(search, SPAN);
   if (number == NONE || all_spans(search) <= SPANS_ALONE) {
     FOR_EACH(i, JOB_SUMS) search.sums[i] = 0;

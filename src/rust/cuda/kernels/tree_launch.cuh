@@ -82,7 +82,7 @@
 #else
 #define SEARCH_BYTES 18432
 #endif
-// Bytes of the part of it that sums of members' distances need, struct SearchSums.
+// Bytes of struct SearchSums, the part of SearchState that fits in the sequencer's block.
 #define SUMS_BYTES 6144
 // Number of points that a warp searches for at a time at the start.
 #if IS_WIDE
@@ -150,14 +150,14 @@ struct Job {
   // The jobs that make these two nodes first, NONE for a node that is there; and the ids of their
   // unions.
   uint waits_for[2], awaited_ids[2];
-  uint order; // only clusters of smaller orders count
+  uint births_below; // only clusters with lower births count
   uint skipped;
   uint skip[SKIPPED];
   // The result, beside the candidates: the number of merges committed before the search; the number
-  // of clusters that its last and its first sweep found; the number of clusters below the floor;
-  // whether the bounds are too loose; and by how much a merge of the union decreases the number of
-  // clusters below the threshold.
-  uint made_at, found, found_first, nearest, is_hopeless, newly_full_size;
+  // of clusters that its first sweep found, DECIDED_TOGETHER if its limit was not guessed; the
+  // number of clusters below the floor; whether the bounds are too loose; and by how much a merge
+  // of the union decreases the number of clusters below the threshold.
+  uint made_at, found_first, below_floor, bounds_too_loose, newly_full_size;
   uint lacks_room; // no room for the members of the union, which is then not made
   uint made;       // id of the union once it is there or lacks room
 };
@@ -169,12 +169,12 @@ enum SharedWorkKind { SWEEP, DISTANCES };
 struct SharedWork {
   uint next;       // next chunk, MAX_CHUNKS or more if none is left; above it, the tag
   uint done;       // number of chunks done
-  uint generation; // number of earlier works of this job
+  uint generation; // one more for each work of this job number; its low bits are the tag
   // Of a sweep: the number of clusters found. Clusters count if their bound is at least `from` and
-  // below `limit`, and their order below `order`.
+  // below `limit`, and their birth below `births_below`.
   uint found;
   float from, limit;
-  uint order;
+  uint births_below;
   // Of distances: the node, and the clusters from which its distances are computed. The size is 0
   // where there is no cluster.
   uint node, node_shape, node_size, node_start;
@@ -211,8 +211,10 @@ struct Tree {
   // For full distances: the diagonal of the observations' bounding box; and an upper bound on the
   // rounding error of an exact sum, in screen units, relative to the stretch of its target.
   double diagonal, sum_error;
-  uint subthreshold, normalize, all_full_size, midpoint;
-  uint dimensions, clusters; // p; slots, which is the number of clusters at the start
+  uint subthreshold, normalize; // see mahalanobis/subthreshold.rs
+  uint all_full_size;           // whether all active clusters are full-size
+  uint midpoint;                // median linkage: a union's mean is the midpoint of both means
+  uint dimensions, clusters;    // p; slots, which is the number of clusters at the start
   uint has_shapes, shape_limit;
   uint milliseconds; // approximate time of a launch
   uint batch;        // number of pairs at the front of the queue whose unions are prepared
@@ -238,7 +240,7 @@ struct Tree {
   // By slot.
   uint *ids;    // id of the slot's cluster; NONE if there is none, or while it changes
   uint *firsts; // index of the first candidate that may still be active
-  uint *orders; // age of the cluster: its position at the start, `clusters` + merge for a union
+  uint *births; // number of clusters made before: position at the start, `clusters` + merge later
   uint *positions;
   ulong *head_values, *head_ties;
 
@@ -256,10 +258,10 @@ struct Tree {
   uint *members, *spare_members;
 
   // By position.
-  uint *slots_at, *orders_at;
+  uint *slots_at, *births_at;
   // Copies of these arrays and of the rows, without the positions that have no cluster; and the new
   // position of each cluster.
-  uint *spare_slots_at, *spare_orders_at, *moves;
+  uint *spare_slots_at, *spare_births_at, *moves;
   float *spare_rows;
 
   float *ball_rows;   // ball around WARP positions: value k of ball b at k * balls + b, see Ball

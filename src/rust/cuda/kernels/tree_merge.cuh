@@ -212,7 +212,7 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   const Sequencer &sequencer = sequencer_of_block();
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
   uint near = sequencer.near_recent[sequencer.merges % 2], slot = sequencer.lower[job];
-  if (has_members(tree) || near > WARP) return false;
+  if (has_full_distances(tree) || near > WARP) return false;
   float bound = lane < near ? sequencer.near_bounds[lane] : single_infinity();
   uint place = lane < near ? sequencer.list[lane] : NONE;
   bool is_compared = lane < near && bits_of_bound(tree, bound) <= nearest;
@@ -308,7 +308,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
   Operand mine = operand_of_job(tree, sequencer, job);
   // The compared cluster number `n`.
   auto recent = [&](uint n) { return recent_at(tree, sequencer, sequencer.compared[n]); };
-  touch_node(tree, mine.node, mine.shape, i, THREADS);
+  prefetch_node(tree, mine.node, mine.shape, i, THREADS);
   if (i == 0) {
     work.entries.count = sequencer.listed = 0;
     sequencer.least_left = SINGLE_INFINITY_BITS;
@@ -334,7 +334,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
     add_entry(work.entries, distance, slot, sequencer.recent_slots[place],
               sequencer.recent_ids[place]);
   };
-  if (has_members(tree)) {
+  if (has_full_distances(tree)) {
     SearchState &search = work.search;
     for (uint first = 0; first < listed; first += DECIDED_TOGETHER) {
       __syncthreads();
@@ -348,7 +348,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
   } else {
     for (uint n = i / WARP; n < listed; n += WARPS) {
       Operand other = recent(n);
-      touch_node(tree, other.node, other.shape, i % WARP, WARP);
+      prefetch_node(tree, other.node, other.shape, i % WARP, WARP);
     }
     node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent, add);
   }
@@ -472,9 +472,9 @@ __device__ __forceinline__ void commit(const Work &work) {
     for (uint k = lane; k < p; k += WARP) mean_of(tree, lower)[k] = mean_of(tree, node)[k];
     place_row(tree, work.clusters, lists_of_block(work.tree).row(job), position);
     if (lane == 0) {
-      tree.orders[lower] = tree.orders_at[position] = tree.clusters + merge;
+      tree.births[lower] = tree.births_at[position] = tree.clusters + merge;
       tree.sizes[lower] = sequencer.sizes[job];
-      if (has_members(tree)) tree.member_starts[lower] = tree.member_starts[node];
+      if (has_full_distances(tree)) tree.member_starts[lower] = tree.member_starts[node];
       tree.shapes[lower] = sequencer.shapes[job];
     }
   }

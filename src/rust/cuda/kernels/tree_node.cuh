@@ -51,16 +51,18 @@ __device__ __forceinline__ uint lower_slot(ulong tie) { return tie >> 32; }
 __device__ __forceinline__ uint higher_slot(ulong tie) { return (uint)tie >> 1; }
 
 // Prefetches a node's mean and factor, by `count` threads, of which this is number `nth`.
-__device__ __forceinline__ void touch_node(const Tree &tree, uint node, uint shape, uint nth,
-                                           uint count) {
+__device__ __forceinline__ void prefetch_node(const Tree &tree, uint node, uint shape, uint nth,
+                                              uint count) {
   uint p = tree.dimensions, bytes = shape == NONE ? 0 : sizeof(double) * banded_length(p);
-  if (nth == 0) touch(mean_of(tree, node));
+  if (nth == 0) prefetch(mean_of(tree, node));
   for (uint at = nth * LINE_BYTES; at < bytes; at += count * LINE_BYTES)
-    touch((const char *)bands_of(tree, shape) + at);
+    prefetch((const char *)bands_of(tree, shape) + at);
 }
 
 // Whether full distances are used, which are means over members.
-__device__ __forceinline__ bool has_members(const Tree &tree) { return tree.member_room > 0; }
+__device__ __forceinline__ bool has_full_distances(const Tree &tree) {
+  return tree.member_room > 0;
+}
 
 __host__ __device__ __forceinline__ uint spread_length(uint p) { return THIRD_MOMENTS + p; }
 
@@ -75,7 +77,7 @@ struct Operand {
 };
 
 __device__ __forceinline__ Operand operand_of(const Tree &tree, uint node) {
-  if (!has_members(tree)) return {node, shape_of(tree, node), 1, 0};
+  if (!has_full_distances(tree)) return {node, shape_of(tree, node), 1, 0};
   return {node, shape_of(tree, node), tree.sizes[node], tree.member_starts[node]};
 }
 

@@ -27,7 +27,7 @@ __device__ __forceinline__ void post_requests(const Work &work, uint first) {
       if (kind == GUESSED_UNION) sequencer.follows[subject] = number;
     }
   }
-  list_new_jobs(sequencer);
+  hash_new_jobs(sequencer);
   uint posted = sequencer.posted, inserted = sequencer.inserted, more = inserted - posted;
   if (more == 0) return;
   // Two warps do this at the same time.

@@ -150,7 +150,7 @@ __device__ bool loose_bound(const Clusters &clusters, const TreePoint &point, ui
   auto whitened = [&](uint factor, float enough) {
     return point.whitened(p, mean, factors + factor, enough);
   };
-  return bound_of(clusters.member_distances, scalars, query, square, low, error, limit, margins,
+  return bound_of(clusters.full_distances, scalars, query, square, low, error, limit, margins,
                   whitened, out);
 }
 

@@ -19,9 +19,10 @@
 #define MAX_RETRIES 8
 // Number of directions of the distances that are computed together.
 #define DIRECTIONS (2 * DECIDED_TOGETHER)
-// Maximum number of members that are few: a block computes all their distances together.
-#ifndef FEW_MEMBERS
-#define FEW_MEMBERS (2 * THREADS)
+// Maximum number of member distances, in all directions together, that a block computes by itself,
+// one in each thread at a time (`sum_few`). Only the time depends on it.
+#ifndef FEW_MEMBER_DISTANCES
+#define FEW_MEMBER_DISTANCES (2 * THREADS)
 #endif
 #if IS_WIDE
 // Maximum number of clusters that may be near and are compared together.
@@ -36,8 +37,8 @@
 #define GROUP 8
 #endif
 
-// The part of a search's working memory that sums of members' distances need. The sequencer's block
-// has no room for more.
+// The part of a search's working memory that the sequencer's block has room for, too: the operands
+// and results of sums of members' distances, and the state of the sweep.
 struct SearchSums {
   // The node that is searched for, and the clusters whose distances from it are computed (size 0
   // where there is none). For full distances: the sums, two for each of both directions; their
@@ -48,8 +49,9 @@ struct SearchSums {
   uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
   uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
   uint first_spans[DIRECTIONS + 1];
+  // The sweep finds clusters whose bound is at least `from` and below `limit`.
   float from, limit, chosen_value, guess;
-  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, helpers;
+  uint found, found_first, listed, near, near_count, births_below, made_at, chunk, base, helpers;
   // Index of the part of all balls that is swept; number of parts; and whether the limit is not
   // raised any more.
   uint part, parts, is_last;
@@ -102,35 +104,36 @@ __device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
   return false;
 }
 
-// A lane's share of the candidates of a union's two clusters, the parents: the lower half of a warp
-// has those of the lower one.
-struct ParentCandidate {
+// A lane's share of the candidates of a union's two children: the lower half of a warp has those of
+// the lower child.
+struct ChildCandidate {
   uint slot;
-  float value; // its distance from the parent, in screen units; infinity unless it counts
-  float floor; // of the parent
+  float value; // its distance from the child, in screen units; infinity unless it counts
+  float floor; // of the child
   bool counts; // whether it is active and not in the union
-  __device__ ParentCandidate(const Tree &tree, const Job &job) {
+  __device__ ChildCandidate(const Tree &tree, const Job &job) {
     static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
     uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
-    uint parent = side == 0 ? job.lower_node : job.higher_node;
-    // If a parent is searched for at the same time, nothing is known about its neighbours.
+    uint child = side == 0 ? job.lower_node : job.higher_node;
+    // If a child is searched for at the same time, nothing is known about its neighbours.
     bool is_known = job.waits_for[side] == NONE;
-    size_t at = (size_t)parent * CANDIDATES + i;
+    size_t at = (size_t)child * CANDIDATES + i;
     slot = tree.candidate_slots[at];
     uint id = tree.candidate_ids[at];
     ulong stored = tree.candidate_values[at];
-    floor = is_known ? (float)(tree.floor_values[parent] / tree.unit) : single_infinity();
-    counts = is_known && i < tree.counts[parent] && slot < tree.clusters;
+    floor = is_known ? (float)(tree.floor_values[child] / tree.unit) : single_infinity();
+    counts = is_known && i < tree.counts[child] && slot < tree.clusters;
     counts = counts && id_at(tree, slot) == id && !is_skipped(job, slot);
     value = counts ? (float)(__longlong_as_double(stored) / tree.unit) : single_infinity();
   }
 };
 
-// Guesses the distance of the last of the WANTED neighbours of a job's union from the neighbours of
-// its two clusters, by a warp. In screen units; infinity if they have none.
-__device__ float guess_by_parents(const Tree &tree, const Job &job) {
+// The search radius for the neighbours of a job's union, by a warp: `radius_factor` times the
+// WANTED-th least distance of the candidates of both children. In screen units; infinity if neither
+// child has a candidate or a finite floor.
+__device__ float guess_by_children(const Tree &tree, const Job &job) {
   uint lane = threadIdx.x % WARP;
-  ParentCandidate candidate(tree, job);
+  ChildCandidate candidate(tree, job);
   float value = candidate.value, floor = candidate.floor;
   floor = fminf(floor, __shfl_xor_sync(WHOLE_WARP, floor, CANDIDATES));
   uint rank = 0;

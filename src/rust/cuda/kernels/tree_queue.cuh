@@ -8,6 +8,19 @@
 
 #include "tree_sequencer.cuh"
 
+// The constants of `lower_limit` and `refill`. Only the time depends on them.
+//
+// Lowest rank in a sample of entries that becomes the limit. A lower rank would tell too little.
+#define LEAST_RANK 8u
+// Number of heads that a raised limit is meant to reach, divided by FILLED. If it is too low, the
+// limit is raised once more; if it is too high, it is lowered again.
+#define AIM 1.25
+// The least and the largest factor of the step by which the limit is raised, within one refill.
+#define LEAST_GROWTH 1.5
+#define MOST_GROWTH 4.0
+// Largest factor by which the step changes from one refill to the next.
+#define MOST_CHANGE 2.0
+
 __device__ __forceinline__ uint leaves_of(const Tree &tree) {
   return (tree.clusters + LEAF - 1) / LEAF;
 }
@@ -333,8 +346,7 @@ __device__ void lower_limit(const Tree &tree, Sequencer &sequencer, uint count) 
   if (i < ENTRIES) sequencer.kinds[i] = i < sampled ? PAIR : EMPTY;
   sort_entries();
   if (i == 0) {
-    // A lower rank in a sample would tell too little.
-    uint wanted = max((uint)((ulong)sampled * FILLED / count), min(8u, sampled / 2));
+    uint wanted = max((uint)((ulong)sampled * FILLED / count), min(LEAST_RANK, sampled / 2));
     uint last = sequencer.sorted[wanted - 1];
     sequencer.limit_value = sequencer.values[last];
     sequencer.limit_tie = sequencer.ties[last];
@@ -380,13 +392,13 @@ __device__ __forceinline__ void refill(const Tree &tree) {
       lower_limit(tree, sequencer, count);
     }
     if (is_cut || count >= ENOUGH_ENTRIES || !(step < infinity())) break;
-    double wanted = fmin(fmax(1.25 * FILLED / fmax((double)count, 1.0), 1.5), 4.0);
+    double wanted = fmin(fmax(AIM * FILLED / fmax((double)count, 1.0), LEAST_GROWTH), MOST_GROWTH);
     step = step > 0 ? wanted * step : infinity();
   }
   __syncthreads();
   if (i == 0) {
     double passed = __longlong_as_double(sequencer.limit_value) - first;
-    double wanted = fmin(fmax((double)FILLED / count, 0.5), 2.0);
+    double wanted = fmin(fmax((double)FILLED / count, 1 / MOST_CHANGE), MOST_CHANGE);
     // The limit may have been lowered below its last value. The step must be large enough to change
     // the limit.
     sequencer.step = fmax(passed > 0 ? passed * wanted : 0.5 * step, first * MIN_STEP);

@@ -19,8 +19,8 @@ static_assert(SKIPPED <= WARP, "a lane for each of them");
 // Maximum depth of a union whose next merge is guessed before its search is done.
 #define GUESS_DEPTH 2
 
-// Value of `next` for a job that is not in a bucket yet.
-#define UNLISTED (NONE - 1)
+// Value of `next` for a job that is not in the hash table yet.
+#define NOT_IN_TABLE (NONE - 1)
 
 // ---- the jobs that are still wanted ----
 
@@ -105,10 +105,10 @@ __device__ __forceinline__ void search_again(const Tree &tree, uint slot, uint i
   job.node = job.slot = slot;
   job.lower_node = job.higher_node = NONE;
   job.is_new = 0;
-  job.order = tree.orders[slot];
+  job.births_below = tree.births[slot];
   job.skipped = 0;
   note_post(sequencer, number);
-  sequencer.next[number] = UNLISTED;
+  sequencer.next[number] = NOT_IN_TABLE;
 }
 
 // Whether a speculative union is made of two active clusters.
@@ -177,7 +177,7 @@ __device__ __forceinline__ void search_union(const Tree &tree, uint number, bool
   };
   wait_for(0, lower_node);
   wait_for(1, higher_node);
-  job.order = NONE;
+  job.births_below = NONE;
   uint skipped = skip_of(tree, sequencer, lower_node, lower, job.skip, 0);
   skipped = skip_of(tree, sequencer, higher_node, higher, job.skip, skipped);
   job.skipped = skipped;
@@ -271,7 +271,7 @@ __device__ __forceinline__ uint prepare(const Tree &tree, const MergeRequest &re
   sequencer.guesses[number] = guesses;
   sequencer.is_changed[number] = sequencer.is_early[number] = false;
   search_union(tree, number, true);
-  sequencer.next[number] = UNLISTED;
+  sequencer.next[number] = NOT_IN_TABLE;
   if (guesses && request.depth <= GUESS_DEPTH) list_job(sequencer, number, request.depth, true);
   return number;
 }
@@ -293,11 +293,11 @@ __device__ void expect(const Tree &tree, Sequencer &sequencer, uint number, uint
   if (is_due) search_union(tree, number, false);
 }
 
-// Puts new jobs into their buckets. No other thread reads the buckets meanwhile.
-__device__ void list_new_jobs(Sequencer &sequencer) {
+// Puts new jobs into the hash table. No other thread reads the table meanwhile.
+__device__ void hash_new_jobs(Sequencer &sequencer) {
   __syncthreads();
   uint i = threadIdx.x, state = state_of(sequencer, i);
-  if ((state == PENDING || state == SEARCHING) && sequencer.next[i] == UNLISTED)
+  if ((state == PENDING || state == SEARCHING) && sequencer.next[i] == NOT_IN_TABLE)
     put_in_bucket(sequencer, i);
   __syncthreads();
 }
@@ -477,8 +477,8 @@ __device__ __forceinline__ uint known_node(const Tree &tree, const Sequencer &se
   return node;
 }
 
-// Requests the same for a speculative union that is still searched for, by a warp: guesses its
-// nearest neighbour from the neighbours of the nodes that it is made of.
+// Requests the union of a speculative union, whose search is not done yet, and its probable nearest
+// neighbour, by a warp: the nearest of the neighbours of the nodes that it is made of.
 __device__ __forceinline__ void request_by_guess(const Work &work, const FirstEntries &entries,
                                                  uint job, uint depth, ulong horizon) {
   if (follow_guess(work, entries, job, depth)) return;

@@ -4,6 +4,13 @@
 
 #include "tree_merge.cuh"
 
+// The largest relative change of the radius factor after some results, and the limits of the
+// factor. If the step is too small, searches find too few or too many clusters for longer; if it is too
+// large, the factor swings. Only the time depends on them.
+#define RADIUS_STEP 0.05f
+#define LEAST_RADIUS_FACTOR 0.1
+#define MOST_RADIUS_FACTOR 10.0
+
 // Whether a slot's cluster has been merged after the first `merges` merges. True if more than
 // RECENT merges have been done since.
 __device__ __forceinline__ bool is_merged_since(const Sequencer &sequencer, uint slot,
@@ -27,7 +34,8 @@ __device__ void take_union(const Work &work, uint number) {
   double floor = tree.floor_values[node];
   ulong tie = tree.floor_ties[node];
   uint size = tree.sizes[node], shape = tree.shapes[node];
-  uint start = has_members(tree) ? tree.member_starts[node] : 0, length = tree.dimensions + SCALARS;
+  uint start = has_full_distances(tree) ? tree.member_starts[node] : 0,
+       length = tree.dimensions + SCALARS;
   constexpr uint PARTS = (DIMENSIONS + SCALARS + WARP - 1) / WARP;
   float in_row[PARTS];
 #pragma unroll
@@ -35,7 +43,7 @@ __device__ void take_union(const Work &work, uint number) {
     uint k = part * WARP + lane;
     in_row[part] = k < length ? tree.rows[(size_t)number * length + k] : 0;
   }
-  if (job.lacks_room || job.is_hopeless) {
+  if (job.lacks_room || job.bounds_too_loose) {
     if (lane == 0 && !sequencer.is_obsolete[number])
       sequencer.status = job.lacks_room ? NO_ROOM : GAVE_UP;
     return;
@@ -68,7 +76,7 @@ __device__ void take_union(const Work &work, uint number) {
   sequencer.made_at[number] = job.made_at;
   if (job.is_new) {
     sequencer.newly_full_size[number] = job.newly_full_size;
-    bool are_few = job.nearest < WANTED / 2 && job.found_first < DECIDED_TOGETHER;
+    bool are_few = job.below_floor < WANTED / 2 && job.found_first < DECIDED_TOGETHER;
     if (are_few || job.found_first < WANTED / 2) atomicAdd(&sequencer.few, 1);
     if (job.found_first > MANY_FOUND) atomicAdd(&sequencer.many, 1);
     atomicAdd(&sequencer.inserted, 1);
@@ -86,7 +94,7 @@ __device__ void take_search(const Work &work, uint number) {
   __syncwarp();
   if (lane == 0) sequencer.states[number] = UNUSED;
   if (!is_active) return;
-  if (tree.jobs[number].is_hopeless) {
+  if (tree.jobs[number].bounds_too_loose) {
     if (lane == 0) sequencer.status = GAVE_UP;
     return;
   }
@@ -154,9 +162,10 @@ __device__ uint take_results(const Work &work) {
   }
   __syncthreads();
   if (i == 0 && sequencer.inserted > 0) {
-    float change =
-        1 + 0.05f * ((float)sequencer.few - (float)sequencer.many) / (float)sequencer.inserted;
-    sequencer.radius_factor = fmin(fmax(sequencer.radius_factor * change, 0.1), 10.0);
+    float change = 1 + RADIUS_STEP * ((float)sequencer.few - (float)sequencer.many) /
+                           (float)sequencer.inserted;
+    sequencer.radius_factor =
+        fmin(fmax(sequencer.radius_factor * change, LEAST_RADIUS_FACTOR), MOST_RADIUS_FACTOR);
     *tree.radius_factor = sequencer.radius_factor;
   }
   return count;

@@ -11,7 +11,7 @@
 // Number of coordinates of a cluster that are read together, and of rows in `look_at_leading`. With
 // many columns, a few coordinates rule out few clusters, so more are read together.
 #define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 26 : 8)
-static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
+static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "reads behind a row meet zeros of the query");
 
 // Adds the clusters of lanes that are `near` to the results of a search, by a warp. First tightens
 // their bounds by the clusters' own factors. Clusters beyond FOUND_ROOM are only counted.
@@ -28,7 +28,7 @@ __device__ void collect(const Clusters &clusters, SearchState &search, uint posi
   uint shaped = __ballot_sync(WHOLE_WARP, number != NONE);
   // Prefetches all factors before the first is used.
   for (uint left = shaped; left != 0 && !IS_WIDE; left &= left - 1)
-    touch_factor(clusters, __shfl_sync(WHOLE_WARP, number, __ffs(left) - 1));
+    prefetch_factor(clusters, __shfl_sync(WHOLE_WARP, number, __ffs(left) - 1));
   float lost = lost_of(relative, absolute, bound.distance, bound.error);
   // The value of ||W d||² above which the bound is not below the limit. Wide trees use it.
   float enough = IS_WIDE ? enough_for(limit, bound.to_query, lost) : 0;
@@ -149,11 +149,11 @@ __device__ __forceinline__ void list_near_balls(const Tree &tree, SearchState &s
 }
 
 // Whether the leading coordinates of a difference d show that the bound, as in `bound_of`, is not
-// below the limit. `square` is the sum of squares of these coordinates, `sum` that of the same rows
-// of W d, for the query's factor W. These rows use no other coordinates. Others can only raise the
-// bound if `low`, that of the cluster, is not below the loss to rounding that they add. Otherwise,
-// a cluster that is ruled out here could have a bound below the limit, and the next sweep, which
-// leaves out clusters below this limit, would not find it either.
+// below the limit. `square` is the sum of squares of these coordinates, and `sum` is the sum of
+// squares of the same rows of W d, for the query's factor W, which are products of these
+// coordinates alone. Each further coordinate raises the bound by LOW of the cluster, `low`, and
+// lowers it by the query's RELATIVE, for rounding. If `low` is smaller, the answer is false: a cluster that is ruled
+// out here could have a bound below the limit, and no later sweep would find it.
 __device__ __forceinline__ bool are_enough(const float *query, float square, float sum, float low,
                                            float error, float limit, const Margins &margins) {
   float distance = __fsqrt_rn(square);
@@ -166,15 +166,15 @@ __device__ __forceinline__ bool are_enough(const float *query, float square, flo
 // query by the squares of their distances; by a warp. A lane has a cluster of each ball.
 struct InBalls {
   float squares[BALLS_A_WARP], lows[BALLS_A_WARP], errors[BALLS_A_WARP];
-  uint orders[BALLS_A_WARP], positions[BALLS_A_WARP];
+  uint births[BALLS_A_WARP], positions[BALLS_A_WARP];
   bool is_ruled_out[BALLS_A_WARP]; // by the query's factor
   float limit;
-  uint order;
+  uint births_below;
   uint left; // a bit for each ball that may still have a near cluster
   __device__ __forceinline__ InBalls(const Tree &tree, const Clusters &clusters,
                                      const SearchState &search, const float *query, uint first,
                                      const Margins &margins)
-      : limit(search.limit), order(search.order), left(0) {
+      : limit(search.limit), births_below(search.births_below), left(0) {
     uint lane = threadIdx.x % WARP, p = tree.dimensions, listed = search.listed;
     size_t step = ROW_STRIDE;
     const float *rows[BALLS_A_WARP], *mean = query + COORDINATES;
@@ -186,7 +186,7 @@ struct InBalls {
       is_ruled_out[b] = false;
       lows[b] = rows[b][(p + LOW) * step];
       errors[b] = rows[b][(p + ERROR) * step];
-      orders[b] = tree.orders_at[positions[b]];
+      births[b] = tree.births_at[positions[b]];
       if (first + b < listed) left |= 1u << b;
     }
     bool has_factor = IS_WIDE && p >= COORDINATES_AT_ONCE && __float_as_uint(query[SHAPE]) != NONE;
@@ -254,7 +254,7 @@ struct InBalls {
                                           const Margins &margins) const {
     return may_be_near(squares[b], query[LOW] + lows[b], query[ERROR] + errors[b], limit,
                        margins) &&
-           orders[b] < order && !is_ruled_out[b];
+           births[b] < births_below && !is_ruled_out[b];
   }
 };
 
@@ -308,7 +308,7 @@ __device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters 
     // The cluster may have been merged since it was listed.
     bool near = lane < AT_ONCE && n < count && low >= 0 && !is_ruled_out &&
                 bound_of(
-                    clusters.member_distances, scalars, query, square, low, error, limit, margins,
+                    clusters.full_distances, scalars, query, square, low, error, limit, margins,
                     [&](uint, float) { return sum; }, bound) &&
                 is_below(bound.to_query + bound.to_target, limit, margins, value);
     take(position, near, near ? value : single_infinity(), bound, margins, Norms{p, differences});
@@ -380,11 +380,10 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
       };
       Bound bound;
       float value = 0;
-      bool near =
-          found.is_near(query, b, margins) &&
-          bound_of(clusters.member_distances, scalars, query, found.squares[b], found.lows[b],
-                   query[ERROR] + found.errors[b], limit, margins, whitened, bound) &&
-          is_below(bound.to_query + bound.to_target, limit, margins, value);
+      bool near = found.is_near(query, b, margins) &&
+                  bound_of(clusters.full_distances, scalars, query, found.squares[b], found.lows[b],
+                           query[ERROR] + found.errors[b], limit, margins, whitened, bound) &&
+                  is_below(bound.to_query + bound.to_target, limit, margins, value);
       take(position, near, near ? value : single_infinity(), bound, margins,
            Norms{clusters, query, position - lane});
     }
@@ -435,7 +434,7 @@ __device__ __forceinline__ float limit_by_candidates(const Tree &tree, const Clu
   __syncthreads();
   if (threadIdx.x < WARP) {
     uint lane = threadIdx.x;
-    ParentCandidate candidate(tree, search.job);
+    ChildCandidate candidate(tree, search.job);
     uint slot = candidate.counts ? candidate.slot : NONE;
     // A candidate of both clusters is compared once.
     bool is_listed = candidate.counts;

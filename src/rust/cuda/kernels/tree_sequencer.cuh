@@ -93,8 +93,11 @@ struct Sequencer {
   uint recent_slots[RECENT], recent_ids[RECENT], recent_jobs[RECENT], recent_higher[RECENT];
   uint recent_shapes[RECENT], recent_sizes[RECENT], recent_starts[RECENT];
 
-  uint list[THREADS], near_leaves[NEAR_LEAVES];
-  uint listed, count, unused_count, few, many, inserted;
+  // Of one step: entries, jobs or places that threads list, and counts of them.
+  uint list[THREADS], listed, count;
+  uint near_leaves[NEAR_LEAVES]; // leaves whose heads `refill` reads
+  uint unused_count;             // number of unused job numbers
+  uint few, many, inserted; // new results with too few and with too many neighbours; all of them
   // For `insert_unsorted`: the number of entries that keep their place, by warp, and the number of
   // entries before each unsorted one.
   uint kept[WARPS], before[MAX_UNSORTED];

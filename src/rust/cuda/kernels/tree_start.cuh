@@ -281,7 +281,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
   if (threadIdx.x == 0) {
     search.job.slot = search.job.node = slot;
     search.job.skipped = 0;
-    search.order = tree.orders[slot];
+    search.births_below = tree.births[slot];
   }
   write_query(clusters, row_at(clusters, position), ROW_STRIDE, query);
   // The clusters at the positions just before are near: they give a limit.
@@ -294,7 +294,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
   __syncthreads();
   if (threadIdx.x < position) {
     uint before = position - 1 - threadIdx.x;
-    if (tree.orders_at[before] < search.order)
+    if (tree.births_at[before] < search.births_below)
       search.near_positions[atomicAdd(&search.near_listed, 1)] = before;
   }
   __syncthreads();
@@ -309,7 +309,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
     TreePoint point(clusters, before);
     Bound bound;
     const float *factor = query + QUERY_LENGTH;
-    if (tree.orders_at[before] < search.order &&
+    if (tree.births_at[before] < search.births_below &&
         loose_bound(clusters, point, before, query, factor, single_infinity(), margins, bound))
       bound_before = half_of(bound.to_query + bound.to_target, margins);
   }

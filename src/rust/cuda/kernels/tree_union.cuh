@@ -128,7 +128,7 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
     scalars[VARIANCE] = scalars[FOURTH] = scalars[LARGEST] = scalars[THIRD] = 0;
     scalars[SHAPE] = __uint_as_float(shaped ? 0 : NONE);
   }
-  if (has_members(tree))
+  if (has_full_distances(tree))
     write_moments(tree, query, mean, number_of(shape), members, stretch, low, room);
   __syncthreads();
   return shaped ? shape : NONE;
@@ -150,7 +150,7 @@ __device__ __forceinline__ ShapeRule rule_of(const Tree &tree) {
 __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &found,
                          Workspace &room) {
   found = whiten(room, rule_of(tree), scatter_of(tree, shape), members);
-  if (has_members(tree) && threadIdx.x == 0) {
+  if (has_full_distances(tree) && threadIdx.x == 0) {
     Quanta quanta;
     quanta_of(found.identity ? 1 : stretch_of(room.p, room.factor()), tree.diagonal,
               tree.log2_terms, &quanta);
@@ -284,7 +284,7 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     size_b = tree.sizes[b];
     shape_a = tree.shapes[a];
     shape_b = tree.shapes[b];
-    start = has_members(tree) ? reserve_members(tree, size_a + size_b) : 0;
+    start = has_full_distances(tree) ? reserve_members(tree, size_a + size_b) : 0;
   }
   if (k < p) room.difference()[k] = difference;
   __syncthreads();
@@ -293,7 +293,7 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     return false;
   }
   uint members = size_a + size_b;
-  if (has_members(tree)) {
+  if (has_full_distances(tree)) {
     uint *to = tree.members + start;
     copy_members(tree.members + tree.member_starts[a], size_a, to);
     copy_members(tree.members + tree.member_starts[b], size_b, to + size_a);
@@ -323,7 +323,7 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     elements.for_each([&](uint at, int i, int j, double both) {
       scatter[at] = merged_scatter(weight * room.difference()[i], room.difference()[j], both);
     });
-    if (has_members(tree) && threadIdx.x < WARP)
+    if (has_full_distances(tree) && threadIdx.x < WARP)
       unite_moments(tree, shape, number_a, size_a, number_b, size_b, room);
   }
   // A union with this union needs neither its factor nor its query.

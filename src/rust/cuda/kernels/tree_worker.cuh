@@ -82,7 +82,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   bool is_new = search.job.is_new;
   bool can = !is_new || wait_for_unions(tree, search.job);
   if (is_union && threadIdx.x >= last) {
-    float guess = guess_by_parents(tree, search.job);
+    float guess = guess_by_children(tree, search.job);
     if (threadIdx.x == last) search.guess = guess;
   }
   bool lacks_room = !can || (is_new && !make_union(tree, clusters, search.job, job, query, room));
@@ -90,7 +90,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   if (threadIdx.x == last) {
     // The search sees the clusters of this many merges.
     search.made_at = load_acquire(tree.control + COMMITTED);
-    search.order = min(search.job.order, tree.clusters + search.made_at);
+    search.births_below = min(search.job.births_below, tree.clusters + search.made_at);
     double floor = is_union ? 0 : tree.floor_values[node];
     if (!is_union) search.guess = floor > 0 ? (float)(2 * floor / tree.unit) : single_infinity();
   }
@@ -104,7 +104,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   bool is_guessed = limit < single_infinity();
 #if IS_WIDE
   // With full distances, the bounds are too loose for a limit.
-  if (is_union && !has_members(tree)) {
+  if (is_union && !has_full_distances(tree)) {
     float known = limit_by_candidates(tree, clusters, search, query);
     float least = is_guessed ? LEAST_OF_GUESS * limit : 0;
     if (known > least && known < single_infinity()) {
@@ -123,11 +123,10 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   });
   if (threadIdx.x == 0) {
     job.made_at = search.made_at;
-    job.found = search.found;
     // Without a guess, the number counts as neither too small nor too large.
     job.found_first = is_guessed ? search.found_first : DECIDED_TOGETHER;
-    job.nearest = entries.below;
-    job.is_hopeless = !found;
+    job.below_floor = entries.below;
+    job.bounds_too_loose = !found;
   }
   report(tree, number);
 }

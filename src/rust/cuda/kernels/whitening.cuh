@@ -272,7 +272,7 @@ __device__ __forceinline__ double stretch_of(uint p, const double *factor) {
 // Writes the whitening factor and the scalars of a shape, from its scatter and the number of
 // members, by all threads of the block. Returns the shape's number, with IDENTITY added if the
 // shape is the identity.
-template <bool MEMBER_DISTANCES, class Problem>
+template <bool FULL_DISTANCES, class Problem>
 __device__ __forceinline__ uint reshape(Problem &problem, uint shape, uint members) {
   const auto &arrays = problem.arrays;
   double *scalars = problem.shape_scalars(shape);
@@ -289,7 +289,7 @@ __device__ __forceinline__ uint reshape(Problem &problem, uint shape, uint membe
     stretch = sqrt(block_sum(problem.shared, square, 0).x) * (1 + SLACK);
   }
   if (threadIdx.x == 0) {
-    if (MEMBER_DISTANCES) {
+    if (FULL_DISTANCES) {
       Quanta quanta;
       quanta_of(found.identity ? 1 : stretch_of(problem.p, problem.factor()), problem.diagonal,
                 problem.log2_terms, &quanta);

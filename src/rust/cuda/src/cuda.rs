@@ -12,7 +12,7 @@ use gmhclust_core::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, OBSERVATIONS_AT_A_TIME};
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
-use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, Space};
+use gmhclust_core::neighbours::{MeanLinkage, NeighbourDevice, Neighbours, Space};
 use gmhclust_core::{Cpu, Merge, Monitor};
 
 use crate::agglomerate::Agglomerator;
@@ -20,7 +20,7 @@ use crate::budget::memory_from_environment;
 use crate::device::{self, Device};
 use crate::handover::Handover;
 use crate::neighbours::CudaNeighbours;
-use crate::{dissimilarities, distances, kmeans, policy};
+use crate::{dissimilarities, distances, kmeans, mean_linkage, policy};
 
 /// One or more CUDA devices, and the CPU that works with them.
 pub struct Cuda {
@@ -89,6 +89,12 @@ impl Cuda {
     /// of the memory of each GPU.
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
+        self
+    }
+
+    /// Returns this device with linkages by means of any size made in rounds on a GPU.
+    pub fn with_mean_linkage(mut self) -> Self {
+        self.handover.mean_linkage_coordinates = usize::MAX;
         self
     }
 
@@ -182,6 +188,21 @@ impl NeighbourDevice for Cuda {
                 None => Box::new(CpuNeighbours::new(space, monitor)?),
             })
         })
+    }
+
+    fn merges_of_means(
+        &self,
+        points: &Points,
+        sizes: &[f64],
+        linkage: MeanLinkage,
+        monitor: &Monitor,
+    ) -> Result<Option<Vec<Merge>>> {
+        let limits = mean_linkage::Limits {
+            coordinates: self.handover.mean_linkage_coordinates,
+            memory: self.memory,
+        };
+        let host = (&*self.cpu, monitor);
+        mean_linkage::merges(&self.devices[0], points, sizes, linkage, limits, host)
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Handover {
     pub sweeps_per_copy: usize,
     pub matrix_observations: usize,
     pub chain_clusters: usize,
+    /// As [`policy::MEAN_LINKAGE_COORDINATES`]. With 0, linkages by means are made by searches.
+    pub mean_linkage_coordinates: usize,
     pub kmeans_coordinates: usize,
     pub kmeans_coordinates_per_device: usize,
     /// As [`policy::KMEANS_HALF_COORDINATES`].
@@ -59,6 +61,7 @@ impl Handover {
             sweeps_per_copy: policy::SWEEPS_PER_COPY,
             matrix_observations: policy::MATRIX_OBSERVATIONS,
             chain_clusters: policy::CHAIN_CLUSTERS,
+            mean_linkage_coordinates: policy::MEAN_LINKAGE_COORDINATES,
             kmeans_coordinates: policy::KMEANS_COORDINATES,
             kmeans_coordinates_per_device: policy::KMEANS_COORDINATES_PER_DEVICE,
             kmeans_half_coordinates: policy::KMEANS_HALF_COORDINATES,

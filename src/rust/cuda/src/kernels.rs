@@ -235,10 +235,10 @@ macro_rules! archives {
 }
 
 kernels! {
-    AGGLOMERATE_CENTROID_0 = "agglomerate_quick_0";
-    AGGLOMERATE_CENTROID_16 = "agglomerate_quick_16";
-    AGGLOMERATE_CENTROID_24 = "agglomerate_quick_24";
-    AGGLOMERATE_CENTROID_32 = "agglomerate_quick_32";
+    AGGLOMERATE_CENTROID_0 = "agglomerate_centroid_0";
+    AGGLOMERATE_CENTROID_16 = "agglomerate_centroid_16";
+    AGGLOMERATE_CENTROID_24 = "agglomerate_centroid_24";
+    AGGLOMERATE_CENTROID_32 = "agglomerate_centroid_32";
     AGGLOMERATE_MANY_16 = "agglomerate_many_16";
     AGGLOMERATE_MANY_24 = "agglomerate_many_24";
     AGGLOMERATE_MANY_32 = "agglomerate_many_32";
@@ -259,6 +259,7 @@ kernels! {
     DISTANCES_BINARY = "distances_binary";
     DISTANCES_ANGLE = "distances_angle";
     KMEANS = "kmeans";
+    MEAN_LINKAGE = "mean_linkage";
     NEIGHBOURS_SQUARES = "neighbours_squares";
     NEIGHBOURS_MAGNITUDES = "neighbours_magnitudes";
     NEIGHBOURS_GREATEST = "neighbours_greatest";
@@ -279,10 +280,10 @@ kernels! {
 
 archives! {
     "agglomerate" for [80, 90]: &[
-        "agglomerate_quick_0",
-        "agglomerate_quick_16",
-        "agglomerate_quick_24",
-        "agglomerate_quick_32",
+        "agglomerate_centroid_0",
+        "agglomerate_centroid_16",
+        "agglomerate_centroid_24",
+        "agglomerate_centroid_32",
         "agglomerate_many_16",
         "agglomerate_many_24",
         "agglomerate_many_32",
@@ -305,6 +306,7 @@ archives! {
         "distances_angle",
     ];
     "kmeans" for [80, 90]: &["kmeans"];
+    "mean_linkage" for [80, 90]: &["mean_linkage"];
     "neighbours" for [80, 90]: &[
         "neighbours_squares",
         "neighbours_magnitudes",

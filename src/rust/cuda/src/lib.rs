@@ -2,9 +2,9 @@
 //!
 //! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread
 //! blocks (`blocks`) or as trees (`tree`), searches for neighbours (`neighbours`), distances
-//! (`distances`), dissimilarities of clusters (`dissimilarities`) and k-means (`kmeans`). The
-//! devices do all work that they can. The caller sets the sizes below which the CPU takes over, by
-//! a [`Handover`] with figures of the [`policy`].
+//! (`distances`), dissimilarities of clusters (`dissimilarities`), linkages by means
+//! (`mean_linkage`) and k-means (`kmeans`). The devices do all work that they can. The caller sets
+//! the sizes below which the CPU takes over, by a [`Handover`] with figures of the [`policy`].
 //!
 //! `device` opens devices and loads kernels. The modules that use it do not handle contexts.
 
@@ -24,6 +24,7 @@ mod kernels;
 mod kmeans;
 mod limits;
 mod mapped;
+mod mean_linkage;
 mod neighbours;
 mod pinned;
 pub mod policy;

@@ -1,10 +1,13 @@
 //! The traits of devices that search for neighbours.
 
+use super::cluster_means::MeanLinkage;
 use super::lists::NeighbourLists;
 use super::request::NeighbourRequest;
 use super::space::Space;
 use crate::cpu::Device;
 use crate::error::Result;
+use crate::merge::Merge;
+use crate::metric::Points;
 use crate::monitor::Monitor;
 
 /// A device that searches for nearest references.
@@ -19,6 +22,25 @@ pub trait NeighbourDevice: Device {
         space: Space<'a>,
         monitor: &'a Monitor,
     ) -> Result<Box<dyn Neighbours + 'a>>;
+
+    /// The merges that make one cluster of the clusters of some distinct points, in any order in
+    /// which parts come before their unions. `sizes` has the number of members of each cluster. The
+    /// caller has told the monitor to expect a unit for each point and for each merge.
+    ///
+    /// Returns `None` if the caller should find the merges by searches among
+    /// [references](Self::references): if the device does not find them faster, or if clusters tie.
+    ///
+    /// # Errors
+    /// As [`NeighbourDevice::references`].
+    fn merges_of_means(
+        &self,
+        _points: &Points,
+        _sizes: &[f64],
+        _linkage: MeanLinkage,
+        _monitor: &Monitor,
+    ) -> Result<Option<Vec<Merge>>> {
+        Ok(None)
+    }
 }
 
 /// A function that receives the answers block by block.

@@ -5,7 +5,7 @@
 alignas(16) thread_local double memory[1 << 14];
 
 #define DIMENSIONS 0
-#define FULL_DISTANCES false
+#define WITH_FULL_DISTANCES false
 // The fewest that a module has, so that a few hundred observations take every way.
 #define THREADS 128
 #include "../agglomerate.cu"
@@ -130,11 +130,11 @@ EXPORT bool host_reshape(const Arrays &arrays, const Task &task, bool all_full_s
 
 // ---- the whole kernel ----
 
-EXPORT void host_agglomerate(const Arrays &arrays, uint registers, bool member_distances,
+EXPORT void host_agglomerate(const Arrays &arrays, uint registers, bool full_distances,
                              uint blocks, bool descending) {
   backwards = descending;
   launch({blocks}, THREADS, [&] {
-    switch (registers + member_distances) {
+    switch (registers + full_distances) {
     case 0: return work<0, false>(arrays);
     case 1: return work<0, true>(arrays);
     case 16: return work<16, false>(arrays);

@@ -69,8 +69,8 @@ struct Model {
     place(tree.candidate_slots, nodes * CANDIDATES), place(tree.candidate_ids, nodes * CANDIDATES);
     place(tree.counts, nodes), place(tree.sizes, nodes), place(tree.shapes, nodes);
     place(tree.member_starts, nodes), place(tree.ids, SLOTS), place(tree.firsts, SLOTS);
-    place(tree.orders, SLOTS), place(tree.positions, SLOTS), place(tree.members, 1024);
-    place(tree.slots_at, positions), place(tree.orders_at, positions);
+    place(tree.births, SLOTS), place(tree.positions, SLOTS), place(tree.members, 1024);
+    place(tree.slots_at, positions), place(tree.births_at, positions);
     place(tree.ball_rows, (P + BALL_SCALARS) * tree.balls);
     place(tree.region_rows, P + BALL_SCALARS), place(tree.rows, JOBS * row);
     place(tree.jobs, JOBS), place(tree.shared_work, JOBS + 1),
@@ -91,11 +91,11 @@ struct Model {
       to[(P + LOW) * WARP] = there ? 1 : GONE;
       to[(P + SHAPE) * WARP] = __uint_as_float(NONE);
       tree.slots_at[position] = there ? slot : 0;
-      tree.orders_at[position] = there ? slot : NONE;
+      tree.births_at[position] = there ? slot : NONE;
     }
     for (uint slot = 0, members = 0; slot < SLOTS; slot++) {
       for (uint k = 0; k < P; k++) tree.means[slot * P + k] = slot;
-      tree.ids[slot] = tree.orders[slot] = slot;
+      tree.ids[slot] = tree.births[slot] = slot;
       tree.positions[slot] = slot * SPREAD;
       tree.sizes[slot] = 1 + slot % 7;
       tree.member_starts[slot] = members;
@@ -177,7 +177,7 @@ static void post_and_take(Model &model) {
       __syncthreads();
       const Job &copy = mine.search.job;
       uint id = copy.id, node = SLOTS + number;
-      bool is_whole = copy.node == node && copy.is_new == 1 && copy.order == id;
+      bool is_whole = copy.node == node && copy.is_new == 1 && copy.births_below == id;
       for (uint k = 0; k < SKIPPED; k++) is_whole = is_whole && copy.skip[k] == id + k;
       model.expect(is_whole, "the description of a job is whole");
       if (id > POSTED_TOGETHER * POSTS || !is_whole) return;
@@ -230,7 +230,7 @@ static void post_and_take(Model &model) {
         Job &job = tree.jobs[own];
         job.node = SLOTS + own;
         job.is_new = 1;
-        job.id = job.order = id;
+        job.id = job.births_below = id;
         for (uint k = 0; k < SKIPPED; k++) job.skip[k] = id + k;
         job.waits_for[0] = side == 1 ? first : NONE;
         job.waits_for[1] = NONE;
@@ -305,7 +305,7 @@ static void share_all(Model &model) {
         if (i == 0) {
           search.from = 0;
           search.limit = 1 + work % 9;
-          search.order = NONE;
+          search.births_below = NONE;
           search.found = 0;
         }
         __syncthreads();
@@ -390,11 +390,11 @@ static void commit_and_read(Model &model) {
           for (uint k = 0; k < P; k++)
             model.expect(row[k * WARP] >= least[i], "the row shows all committed merges");
         if (!is_gone && least[i] >= SLOTS)
-          model.expect(tree.orders_at[i * SPREAD] >= least[i],
+          model.expect(tree.births_at[i * SPREAD] >= least[i],
                        "the order shows all committed merges");
       }
       if (i == 0) {
-        search.order = NONE;
+        search.births_below = NONE;
         search.node = {SLOTS + JOBS - 1, NONE, 1, 0};
         search.found = DECIDED_AT_A_TIME;
         entries.count = 0;

@@ -37,7 +37,7 @@ int main(int, char **arguments) {
                     &arrays.shapes,       &arrays.member_starts,  &arrays.free_shapes,
                     &arrays.slot_births,  &arrays.slot_positions, &arrays.members,
                     &arrays.next_members, &arrays.member_slots,   &arrays.next_member_slots,
-                    &arrays.ages,         &arrays.slots_at,       &arrays.shapes_at,
+                    &arrays.births_at,         &arrays.slots_at,       &arrays.shapes_at,
                     &arrays.places,       &arrays.lower,          &arrays.higher};
   for (uint **each : words) *each = array<uint>(n);
   arrays.heights = array<double>(n);

@@ -74,8 +74,9 @@ arguments! {
 }
 
 impl Arrays {
-    /// Takes chunk `number` of the tasks, with a counter of its own of its next task. A kernel
-    /// numbers the tasks of its chunk from 0, and finds their balls by these numbers.
+    /// Restricts the arguments to chunk `number` of the tasks. Each chunk has its own counter of
+    /// tasks taken. A kernel numbers the tasks of its chunk from 0, and finds their balls by these
+    /// numbers.
     pub fn take_chunk(&mut self, chunk: &Range<usize>, number: usize, distance: Distance) {
         self.tasks = chunk.len() as u32;
         self.task += (chunk.start * size_of::<Task>()) as u64;
@@ -122,7 +123,7 @@ named_values! {
         next_members,
         member_slots,
         next_member_slots,
-        ages,
+        births_at,
         slots_at,
         shapes_at,
         places,
@@ -145,15 +146,16 @@ pub fn words(distance: Distance) -> Words<usize> {
         next_members: of_members,
         member_slots: of_members,
         next_member_slots: of_members,
-        ages: of_screen,
+        births_at: of_screen,
         slots_at: of_screen,
         shapes_at: of_screen,
         places: of_screen,
     }
 }
 
-/// How many of the arrays of members, and of those of the screen, a kernel uses: 1 and 0 with full
-/// distances, 0 and 1 with centroid distances.
+/// Factors of the lengths of two kinds of arrays: those of members, which a kernel uses with full
+/// distances, and those of the screen, which it uses with centroid distances. A factor is 1 if the
+/// arrays are used, and otherwise 0.
 fn kinds_of_arrays(distance: Distance) -> (usize, usize) {
     match distance {
         Distance::FullMahalanobis => (1, 0),

@@ -34,4 +34,5 @@ pub mod sweep;
 mod sweeper;
 mod work_queue;
 
+pub use memory_plan::usable_memory;
 pub use search::CudaNeighbours;

@@ -24,6 +24,7 @@ fn the_gpu_has_the_bits_of_the_cpu() {
         };
         Cuda::new(None, Arc::new(Cpu::new(4).unwrap()), handover).unwrap()
     });
+    let in_rounds = cuda(4).with_mean_linkage();
     let mut random = Random(13);
     for (round, data) in DATA.into_iter().enumerate() {
         let n = if round % 2 == 0 { 200 } else { 3000 };
@@ -31,17 +32,26 @@ fn the_gpu_has_the_bits_of_the_cpu() {
         let p = 1 + random.below(20);
         let x = draw(&mut random, data, n, p);
         let ward = |on: &dyn NeighbourDevice| geometric::ward(&x, on, &Monitor::default());
-        assert!(ward(cuda) == ward(&cpu), "Ward, {data:?}");
+        let expected = ward(&cpu);
+        for cuda in [cuda, &in_rounds] {
+            assert!(ward(cuda) == expected, "Ward, {data:?}");
+        }
         let points = Points::new(Metric::Cosine { absolute: false }, &x);
         if points.constant().is_empty() {
             let average = |on: &dyn NeighbourDevice| {
                 geometric::average(points.clone(), on, &Monitor::default())
             };
-            assert!(average(cuda) == average(&cpu), "average, {data:?}");
+            let expected = average(&cpu);
+            for cuda in [cuda, &in_rounds] {
+                assert!(average(cuda) == expected, "average, {data:?}");
+            }
             let mcquitty = |on: &dyn NeighbourDevice| {
                 geometric::mcquitty(points.clone(), on, &Monitor::default())
             };
-            assert!(mcquitty(cuda) == mcquitty(&cpu), "mcquitty, {data:?}");
+            let expected = mcquitty(&cpu);
+            for cuda in [cuda, &in_rounds] {
+                assert!(mcquitty(cuda) == expected, "mcquitty, {data:?}");
+            }
         }
         for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
             let points = Points::new(metric, &x);
@@ -57,6 +67,44 @@ fn the_gpu_has_the_bits_of_the_cpu() {
             );
         }
     }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn rounds_of_small_data_have_the_bits_of_the_cpu() {
+    let (cpu, cuda) = (Cpu::new(2).unwrap(), cuda(2).with_mean_linkage());
+    for (round, data) in DATA.into_iter().enumerate() {
+        let x = draw(
+            &mut Random(16),
+            data,
+            20 + 30 * (round % 4),
+            1 + 10 * (round % 3),
+        );
+        let ward = |on: &dyn NeighbourDevice| {
+            let monitor = Monitor::default();
+            let tree = geometric::ward(&x, on, &monitor).unwrap();
+            let (done, expected) = monitor.progress();
+            assert_eq!(done, expected, "{data:?}");
+            tree
+        };
+        assert!(ward(&cuda) == ward(&cpu), "{data:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn rounds_of_many_clusters_have_the_bits_of_the_cpu() {
+    // Most searches take large tiles, and the last ones small tiles.
+    let (cpu, cuda) = (Cpu::new(4).unwrap(), cuda(4).with_mean_linkage());
+    for (data, n, p) in [(Data::Mixture, 20_000, 9), (Data::Counts, 9000, 40)] {
+        let x = draw(&mut Random(15), data, n, p);
+        let ward = |on: &dyn NeighbourDevice| geometric::ward(&x, on, &Monitor::default());
+        assert!(ward(&cuda) == ward(&cpu), "{data:?}");
+    }
+    let stopped = Monitor::default();
+    stopped.stop();
+    let x = draw(&mut Random(17), Data::Mixture, 2000, 5);
+    assert_eq!(geometric::ward(&x, &cuda, &stopped), Err(Error::Interrupt));
 }
 
 #[test]

@@ -8,7 +8,8 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::{self, KMeansDevice, Start};
 use gmhclust_core::knn;
 use gmhclust_core::linkage::{
-    linkage, spanning, DissimilaritySource, Linkage, LinkageDevice, Recurrence, StoredPrecision,
+    geometric, linkage, spanning, DissimilaritySource, Linkage, LinkageDevice, Recurrence,
+    StoredPrecision,
 };
 use gmhclust_core::mahalanobis::{cluster, AgglomerationDevice, Distance, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, Points};
@@ -39,6 +40,8 @@ struct Setting {
     memory: Option<usize>,
     /// Whether thread blocks merge even the largest problems.
     blocks: bool,
+    /// Whether linkages by means are made in rounds on the device.
+    mean_linkage: bool,
 }
 
 impl Setting {
@@ -47,11 +50,13 @@ impl Setting {
         if let Some(bytes) = self.memory {
             cuda = cuda.with_memory(bytes);
         }
-        Ok(if self.blocks {
-            cuda
-        } else {
-            cuda.without_blocks()
-        })
+        if !self.blocks {
+            cuda = cuda.without_blocks();
+        }
+        if self.mean_linkage {
+            cuda = cuda.with_mean_linkage();
+        }
+        Ok(cuda)
     }
 }
 
@@ -60,6 +65,7 @@ const ONE: Setting = Setting {
     devices: Some(&[0]),
     memory: None,
     blocks: false,
+    mean_linkage: false,
 };
 
 /// Loses device 0, and with it all devices of the process, in the middle of some work. Checks that
@@ -236,6 +242,21 @@ fn the_gpu_may_be_lost_in_linkage_of_distances() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_linkage_by_means() {
+    alone("the_gpu_may_be_lost_in_linkage_by_means", CASES, |case| {
+        let x = draw(&mut Random(5), Data::Mixture, 40_000, 30);
+        let setting = Setting {
+            mean_linkage: true,
+            ..ONE
+        };
+        lose_in_the_middle_of(case, &setting, |device, monitor| {
+            geometric::ward(&x, device, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_may_be_lost_in_k_means() {
     alone("the_gpu_may_be_lost_in_k_means", CASES, |case| {
         let x = draw(&mut Random(6), Data::Mixture, 50_000, 10);
@@ -261,7 +282,7 @@ fn the_gpus_are_lost_together() {
             devices: None,
             // All references on each device, or in chunks.
             memory: [None, Some(8 << 20)][case / CASES / 2],
-            blocks: false,
+            ..ONE
         };
         lose_in_the_middle_of(case % CASES, &setting, |device, monitor| {
             knn::nearest(&points, n, 10, device, monitor)

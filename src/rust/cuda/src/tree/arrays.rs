@@ -193,14 +193,13 @@ arguments! {
         id: u32,
         waits_for: [u32; 2],
         awaited_ids: [u32; 2],
-        order: u32,
+        births_below: u32,
         skipped: u32,
         skip: [u32; SKIPPED],
         made_at: u32,
-        found: u32,
         found_first: u32,
-        nearest: u32,
-        is_hopeless: u32,
+        below_floor: u32,
+        bounds_too_loose: u32,
         newly_full_size: u32,
         lacks_room: u32,
         made: u32,
@@ -214,7 +213,7 @@ arguments! {
         found: u32,
         from: f32,
         limit: f32,
-        order: u32,
+        births_below: u32,
         node: u32,
         node_shape: u32,
         node_size: u32,
@@ -271,7 +270,7 @@ named_values! {
         member_starts,
         ids,
         firsts,
-        orders,
+        births,
         positions,
         head_values,
         head_ties,
@@ -285,9 +284,9 @@ named_values! {
         members,
         spare_members,
         slots_at,
-        orders_at,
+        births_at,
         spare_slots_at,
-        spare_orders_at,
+        spare_births_at,
         moves,
         spare_rows,
         ball_rows,
@@ -359,8 +358,8 @@ const MEMBER_ROOM: usize = 64;
 const LEAST_MEMBER_ROOM: usize = 4;
 /// Largest room for the members of unions, in members, unless [`LEAST_MEMBER_ROOM`] gives more.
 const MANY_MEMBERS: usize = 1 << 28;
-/// Largest number of observations of a tree. The kernels count the members of 24 clusters and a
-/// node, each with up to this number of members, in 32 bits.
+/// Largest number of observations of a tree. The kernels count, in 32 bits, the members of
+/// DECIDED_TOGETHER = 16 clusters and 16 times those of a node, 17 times this number at most.
 pub const MOST_OBSERVATIONS: usize = 1 << 27;
 
 impl TreeSizes {
@@ -418,7 +417,7 @@ impl TreeSizes {
             member_starts: 4 * nodes,
             ids: 4 * n,
             firsts: 4 * n,
-            orders: 4 * n,
+            births: 4 * n,
             positions: 4 * n,
             head_values: 8 * n,
             head_ties: 8 * n,
@@ -436,9 +435,9 @@ impl TreeSizes {
             members: 4 * (self.member_room() + observations),
             spare_members: 4 * observations,
             slots_at: 4 * capacity,
-            orders_at: 4 * capacity,
+            births_at: 4 * capacity,
             spare_slots_at: 4 * capacity,
-            spare_orders_at: 4 * capacity,
+            spare_births_at: 4 * capacity,
             moves: 4 * capacity,
             spare_rows: self.rows_bytes(),
             ball_rows: 4 * (p + BALL_SCALARS) * self.balls(),
@@ -612,7 +611,7 @@ impl Tree {
     pub fn use_spare(&mut self, clusters: &mut Clusters, left: u32) {
         let arrays = &mut self.arrays;
         swap(&mut arrays.slots_at, &mut arrays.spare_slots_at);
-        swap(&mut arrays.orders_at, &mut arrays.spare_orders_at);
+        swap(&mut arrays.births_at, &mut arrays.spare_births_at);
         swap(&mut clusters.rows, &mut arrays.spare_rows);
         self.balls = left.div_ceil(BALL as u32);
     }

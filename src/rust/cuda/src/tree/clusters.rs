@@ -29,7 +29,7 @@ arguments! {
         pub rows: u64,
         pub factors: u64,
         pub dimensions: u32,
-        pub member_distances: u32,
+        pub full_distances: u32,
     }
 }
 

@@ -40,7 +40,7 @@ const SMALL: [&str; 11] = [
     "DISTANCE_HELPERS=3",
     "SPANS_ALONE=7",
     "SPAN=2",
-    "FEW_MEMBERS=8",
+    "FEW_MEMBER_DISTANCES=8",
     "MANY_BALLS=(tree.dimensions%2?1:4096)",
 ];
 

@@ -251,7 +251,7 @@ impl Start {
         [rows, factors]: &[A; 2],
         mut put: impl FnMut(&A, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let orders: Vec<u32> = (0..self.sizes.capacity as u32).collect();
+        let births: Vec<u32> = (0..self.sizes.capacity as u32).collect();
         let radius_factor = [1.0f64];
         let contents: [(&A, &[u8]); 19] = [
             (&arrays.center, cast_slice(&self.center)),
@@ -263,10 +263,10 @@ impl Start {
             (&arrays.sizes, cast_slice(&self.members)),
             (&arrays.shapes, cast_slice(&self.shapes)),
             (&arrays.ids, cast_slice(&self.ids)),
-            (&arrays.orders, cast_slice(&self.positions)),
+            (&arrays.births, cast_slice(&self.positions)),
             (&arrays.positions, cast_slice(&self.positions)),
             (&arrays.slots_at, cast_slice(&self.slots_at)),
-            (&arrays.orders_at, cast_slice(&orders)),
+            (&arrays.births_at, cast_slice(&births)),
             (&arrays.scatters, cast_slice(&self.scatters)),
             (&arrays.factors, cast_slice(&self.factors)),
             (&arrays.control, cast_slice(&self.control)),
@@ -287,7 +287,7 @@ impl Start {
             rows,
             factors,
             dimensions: self.sizes.dimensions as u32,
-            member_distances: u32::from(self.sizes.distance == Distance::FullMahalanobis),
+            full_distances: u32::from(self.sizes.distance == Distance::FullMahalanobis),
         }
     }
 

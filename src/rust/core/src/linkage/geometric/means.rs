@@ -102,17 +102,8 @@ fn by_means(
             monitor.advance(1);
             return sorted_tree(n, equal.merges);
         }
-        let near = near_points(&points, linkage, device, monitor)?;
-        let space = Space::Clusters {
-            points: &points,
-            sizes: &equal.sizes,
-            linkage,
-        };
-        let mut clusters = device.references(space, monitor)?;
-        let sizes = &equal.sizes;
-        let merges = ReciprocalMerges::new(&points, sizes, linkage, near, &mut *clusters, monitor)?;
         let mut all = equal.merges;
-        for merge in merges.all()? {
+        for merge in merges_of_distinct(&points, &equal.sizes, linkage, device, monitor)? {
             all.push(Merge {
                 lower: equal.first[merge.lower as usize],
                 higher: equal.first[merge.higher as usize],
@@ -121,6 +112,27 @@ fn by_means(
         }
         sorted_tree(n, all)
     })
+}
+
+/// The merges of the clusters of some distinct points, given the numbers of their members.
+fn merges_of_distinct(
+    points: &Points,
+    sizes: &[f64],
+    linkage: MeanLinkage,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Vec<Merge>> {
+    if let Some(merges) = device.merges_of_means(points, sizes, linkage, monitor)? {
+        return Ok(merges);
+    }
+    let near = near_points(points, linkage, device, monitor)?;
+    let space = Space::Clusters {
+        points,
+        sizes,
+        linkage,
+    };
+    let mut clusters = device.references(space, monitor)?;
+    ReciprocalMerges::new(points, sizes, linkage, near, &mut *clusters, monitor)?.all()
 }
 
 /// The distinct points, and the merges of equal points.

@@ -9,3 +9,4 @@ mod reciprocal_merges;
 
 pub use centroid::{centroid, median};
 pub use means::{average, has_means, mcquitty, ward};
+pub use reciprocal_merges::SEARCHES_PER_MERGE;

@@ -36,7 +36,7 @@ const CLUSTERS_AT_A_TIME: usize = 1 << 14;
 /// searched only when its nearest cluster is needed. Rounds need more if distances tie: all tied
 /// clusters share one nearest cluster, and each merge of it would repeat the searches of them all.
 /// Apart from ties, the tree does not depend on it.
-const SEARCHES_PER_MERGE: usize = 32;
+pub const SEARCHES_PER_MERGE: usize = 32;
 
 /// No slot.
 const NONE: u32 = u32::MAX;

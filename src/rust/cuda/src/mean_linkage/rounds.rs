@@ -1,0 +1,368 @@
+//! Rounds of merges on a device.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdevice_attribute;
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::linkage::geometric::SEARCHES_PER_MERGE;
+use gmhclust_core::magnitude::largest_on_threads;
+use gmhclust_core::metric::Points;
+use gmhclust_core::neighbours::MeanLinkage;
+use gmhclust_core::{Cpu, Merge, Monitor};
+
+use super::launch::{most_results, Clusters, Counts, Kernels};
+use crate::device::{unless_short, Device, DriverResult};
+use crate::neighbours::usable_memory;
+use crate::sender::Sender;
+
+/// What a device does, for errors.
+const LINKING: &str = "linkage by means";
+
+/// Two distances are about equal if they differ by this share of the smaller one, or less. If it is
+/// too small, rounding could decide which clusters merge, and the CPU could decide otherwise. If it
+/// is too large, more merges are made twice.
+const TIE_SHARE: f64 = 1e-9;
+
+/// Number of rounds whose rounding errors may add up to the margin for ties. Each is far below
+/// [`TIE_SHARE`], unless the values are much larger than their differences.
+const ROUNDS_OF_ROUNDING: f64 = 64.0;
+
+/// Number of pairs of coordinates that a device compares in double precision in a fraction of a
+/// second, if it is as fast as in single precision.
+const OPEN_COORDINATES: u64 = 1 << 39;
+
+/// Number of rounds between two looks at the counts. With more, the last rounds do nothing; with
+/// fewer, the device waits for the host.
+const ROUNDS_AT_A_TIME: u32 = 8;
+
+/// Ward's linkage of points whose largest coordinate is smaller is left to searches: squares of
+/// distances could underflow in double precision, but not the scaled ones in single precision.
+const LEAST_COORDINATE: f64 = 1e-130;
+
+/// Bytes that each cluster takes besides its mean.
+const BYTES_PER_CLUSTER: usize = 100;
+
+/// How large a linkage may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Largest number of pairs of coordinates that a search of all pairs of points compares.
+    pub coordinates: usize,
+    /// Largest number of bytes of the device's memory; `None` for no limit.
+    pub memory: Option<usize>,
+}
+
+/// All merges of the clusters of some points, whose sizes are `sizes`, in any order in which parts
+/// come before their unions. The threads of `cpu` copy the points.
+///
+/// Returns `None` if searches with bounds take less time, if the device has too little memory, or if
+/// clusters tie and the merges may differ from the CPU's.
+///
+/// # Errors
+/// `Error::Interrupt` when `monitor` says stop, `Error::Device` if the device fails.
+pub fn merges(
+    device: &Arc<Device>,
+    points: &Points,
+    sizes: &[f64],
+    linkage: MeanLinkage,
+    limits: Limits,
+    (cpu, monitor): (&Cpu, &Monitor),
+) -> Result<Option<Vec<Merge>>> {
+    let values = points.values();
+    if points.rows().saturating_mul(values.len()) > limits.coordinates {
+        return Ok(None);
+    }
+    let bytes = 12 * values.len() + BYTES_PER_CLUSTER * points.rows();
+    if bytes > usable_memory(device, limits.memory)? {
+        return Ok(None);
+    }
+    let largest = cpu.install(|| largest_on_threads(values));
+    if linkage == MeanLinkage::Ward && largest < LEAST_COORDINATE {
+        return Ok(None);
+    }
+    let margins = Margins::new(points.columns(), largest, linkage);
+    let mut progress = Progress::new(monitor);
+    let made = unless_short(in_rounds(
+        device,
+        points,
+        sizes,
+        (linkage, margins),
+        &mut progress,
+        cpu,
+    ));
+    let made = made?.flatten();
+    if made.is_none() {
+        progress.start_again();
+    }
+    Ok(made)
+}
+
+/// As [`merges`], without its limits.
+fn in_rounds(
+    device: &Arc<Device>,
+    points: &Points,
+    sizes: &[f64],
+    (linkage, margins): (MeanLinkage, Margins),
+    progress: &mut Progress<'_>,
+    cpu: &Cpu,
+) -> Result<Option<Vec<Merge>>> {
+    let failed = |error| device.error(LINKING, &error);
+    let kernels = Kernels::new(device)?;
+    let memory = Memory::new(device, points, sizes, kernels.blocks);
+    let mut memory = memory.map_err(|error| device.error("making room for clusters", &error))?;
+    let values = points.values();
+    let mut sender = Sender::new(device, values.len(), 1, cpu)?;
+    sender.send(&mut memory.means, 0, values, cpu, progress.monitor)?;
+    let (n, columns) = (points.rows(), points.columns());
+    let most_open = most_open(device, columns).map_err(failed)?;
+    let clusters = memory.clusters(columns, linkage, margins, most_open);
+    // SAFETY: `memory` has the arrays of `clusters`, and waits for the stream before it is dropped.
+    unsafe { kernels.first_search(&memory.stream, &clusters, n as u32) }.map_err(failed)?;
+    let (mut round, mut expected) = (0, 0);
+    loop {
+        let counts = memory.fetch_counts().map_err(failed)?;
+        if counts.should_end(n) {
+            memory.free().map_err(failed)?;
+            return Ok(None);
+        }
+        let merges = counts.merges as usize;
+        progress.reach(n + merges);
+        if merges + 1 == n {
+            return memory.fetch_merges(merges).map(Some).map_err(failed);
+        }
+        if merges < expected {
+            let message = format!("{}: {LINKING}: a round had no merge", device.name());
+            return Err(Error::Device(message));
+        }
+        progress.monitor.check()?;
+        for _ in 0..ROUNDS_AT_A_TIME {
+            round += 1;
+            // SAFETY: as above.
+            unsafe { kernels.round(&memory.stream, &clusters, round) }.map_err(failed)?;
+        }
+        // A round without a merge is followed by one with a merge.
+        expected = merges + ROUNDS_AT_A_TIME as usize / 2;
+    }
+}
+
+/// Largest number of pairs of clusters that a search compares in double precision.
+fn most_open(device: &Device, columns: usize) -> DriverResult<u64> {
+    // On a device with this ratio, such a search takes a fraction of a second.
+    let ratio = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO;
+    let ratio = device.context.attribute(ratio)?.max(1) as u64;
+    Ok(OPEN_COORDINATES / ratio / columns.max(1) as u64)
+}
+
+/// Progress in units of points that were searched for, and of merges.
+struct Progress<'a> {
+    monitor: &'a Monitor,
+    reported: u64,
+}
+
+impl<'a> Progress<'a> {
+    fn new(monitor: &'a Monitor) -> Self {
+        Self {
+            monitor,
+            reported: 0,
+        }
+    }
+
+    /// Reports that this number of units is done.
+    fn reach(&mut self, done: usize) {
+        self.monitor.advance(done as u64 - self.reported);
+        self.reported = done as u64;
+    }
+
+    /// Expects the units that are done once more.
+    fn start_again(self) {
+        self.monitor.expect(self.reported);
+    }
+}
+
+/// The limits above the least distance, as in `Clusters` of mean_linkage_launch.cuh.
+#[derive(Debug, Clone, Copy)]
+pub struct Margins {
+    pub tie_share: f64,
+    pub tie_margin: f64,
+    pub single_share: f64,
+    pub single_margin: f64,
+    pub scale: f64,
+}
+
+impl Margins {
+    /// The limits for clusters of points with this number of columns, whose largest coordinate is
+    /// `largest`.
+    ///
+    /// In a round, rounding in double precision moves each mean by a few units in the last place of
+    /// the points' largest coordinate.
+    ///
+    /// In single precision, with unit roundoff u, each mean is off by u times its length, which is
+    /// at most √p for p coordinates of at most 1, and a sum of p squares by about p times u. Ward's
+    /// distance from a cluster of size a is the distance of means times √(2a), at most. The other
+    /// linkages add half its square, and the means have a length of at most 1.
+    pub fn new(columns: usize, largest: f64, linkage: MeanLinkage) -> Self {
+        let columns = columns as f64;
+        let of_means = 8.0 * ROUNDS_OF_ROUNDING * f64::EPSILON;
+        let unit = f64::from(f32::EPSILON) / 2.0;
+        let of_single_means = 2.1 * unit * columns.sqrt();
+        let (scale, tie_margin, single_margin) = match linkage {
+            MeanLinkage::Ward => {
+                let scale = 2f64.powi(-(largest.log2().ceil() as i32));
+                let diagonal = 2.0 * largest * columns.sqrt();
+                (scale, of_means * diagonal, 3.0 * of_single_means)
+            }
+            // No distance exceeds 2.
+            MeanLinkage::Average | MeanLinkage::Mcquitty => {
+                (1.0, 2.0 * of_means, 5.0 * of_single_means)
+            }
+        };
+        Self {
+            tie_share: TIE_SHARE,
+            tie_margin,
+            single_share: (2.5 * columns + 56.0) * unit + TIE_SHARE,
+            single_margin: single_margin + tie_margin * scale,
+            scale,
+        }
+    }
+}
+
+/// Device memory for all clusters: see `Clusters` in mean_linkage_launch.cuh.
+struct Memory {
+    stream: Arc<CudaStream>,
+    means: CudaSlice<f64>,
+    sizes: CudaSlice<f64>,
+    variances: CudaSlice<f64>,
+    single_means: CudaSlice<f32>,
+    distances: CudaSlice<f64>,
+    nearest: CudaSlice<u32>,
+    merged_in: CudaSlice<u32>,
+    live_after_even: CudaSlice<u32>,
+    live_after_odd: CudaSlice<u32>,
+    changed: CudaSlice<u32>,
+    open: CudaSlice<u32>,
+    least: CudaSlice<f64>,
+    second: CudaSlice<f64>,
+    least_slots: CudaSlice<u32>,
+    heights: CudaSlice<f64>,
+    lower: CudaSlice<u32>,
+    higher: CudaSlice<u32>,
+    counts: CudaSlice<Counts>,
+}
+
+impl Memory {
+    /// Memory for one cluster of each point, except for the means. All clusters remain, and all are
+    /// to be searched for.
+    fn new(device: &Device, points: &Points, sizes: &[f64], blocks: u32) -> DriverResult<Self> {
+        let n = points.rows();
+        let stream = device.context.new_stream()?;
+        let slots: Vec<u32> = (0..n as u32).collect();
+        let counts = Counts {
+            live: [n as u32, 0],
+            changed: n as u32,
+            ..Counts::default()
+        };
+        let results = most_results(n, blocks);
+        // SAFETY: the kernels write each array before they read it; the host writes the means.
+        let memory = unsafe {
+            Self {
+                means: stream.alloc(points.values().len())?,
+                sizes: stream.clone_htod(sizes)?,
+                variances: stream.alloc_zeros(n)?,
+                single_means: stream.alloc(points.values().len())?,
+                distances: stream.alloc(n)?,
+                nearest: stream.alloc(n)?,
+                merged_in: stream.alloc_zeros(n)?,
+                live_after_even: stream.clone_htod(&slots)?,
+                live_after_odd: stream.alloc(n)?,
+                changed: stream.clone_htod(&slots)?,
+                open: stream.alloc(n)?,
+                least: stream.alloc(results)?,
+                second: stream.alloc(results)?,
+                least_slots: stream.alloc(results)?,
+                heights: stream.alloc(n)?,
+                lower: stream.alloc(n)?,
+                higher: stream.alloc(n)?,
+                counts: stream.clone_htod(&[counts])?,
+                stream,
+            }
+        };
+        // Other streams copy the means. And the copies in host memory must live until they have
+        // been transferred.
+        memory.stream.synchronize()?;
+        Ok(memory)
+    }
+
+    /// The arguments of the kernels.
+    fn clusters(
+        &self,
+        columns: usize,
+        linkage: MeanLinkage,
+        margins: Margins,
+        most_open: u64,
+    ) -> Clusters {
+        let doubles = |array: &CudaSlice<f64>| array.device_ptr(&self.stream).0;
+        let words = |array: &CudaSlice<u32>| array.device_ptr(&self.stream).0;
+        Clusters {
+            means: doubles(&self.means),
+            sizes: doubles(&self.sizes),
+            variances: doubles(&self.variances),
+            single_means: self.single_means.device_ptr(&self.stream).0,
+            distances: doubles(&self.distances),
+            nearest: words(&self.nearest),
+            merged_in: words(&self.merged_in),
+            live_after_even: words(&self.live_after_even),
+            live_after_odd: words(&self.live_after_odd),
+            changed: words(&self.changed),
+            open: words(&self.open),
+            least: doubles(&self.least),
+            second: doubles(&self.second),
+            least_slots: words(&self.least_slots),
+            heights: doubles(&self.heights),
+            lower: words(&self.lower),
+            higher: words(&self.higher),
+            counts: self.counts.device_ptr(&self.stream).0,
+            tie_share: margins.tie_share,
+            tie_margin: margins.tie_margin,
+            single_share: margins.single_share,
+            single_margin: margins.single_margin,
+            scale: margins.scale,
+            most_open,
+            columns: columns as u32,
+            linkage: linkage as u32,
+            searches_per_merge: SEARCHES_PER_MERGE as u32,
+        }
+    }
+
+    /// Waits for the rounds that have begun.
+    fn fetch_counts(&self) -> DriverResult<Counts> {
+        Ok(self.stream.clone_dtoh(&self.counts)?[0])
+    }
+
+    fn fetch_merges(&self, count: usize) -> DriverResult<Vec<Merge>> {
+        let heights = self.stream.clone_dtoh(&self.heights)?;
+        let lower = self.stream.clone_dtoh(&self.lower)?;
+        let higher = self.stream.clone_dtoh(&self.higher)?;
+        let merges = lower.into_iter().zip(higher).zip(heights);
+        let merge = |((lower, higher), height)| Merge {
+            lower,
+            higher,
+            height,
+        };
+        Ok(merges.take(count).map(merge).collect())
+    }
+
+    /// Frees the memory at once, so that other work can take it.
+    fn free(self) -> DriverResult<()> {
+        let stream = self.stream.clone();
+        drop(self);
+        stream.synchronize()
+    }
+}
+
+impl Drop for Memory {
+    /// Waits for the kernels, since they work in this memory.
+    fn drop(&mut self) {
+        // A device that failed has nothing in progress.
+        let _ = self.stream.synchronize();
+    }
+}
