@@ -89,7 +89,23 @@ check_support <- function(support, tree, call) {
     refuse("support", "has merges that the tree does not have", needs, call)
   }
   branches <- data.frame(merge = merge - (observations - n), mean = support$branches$mean)
-  branches[branches$merge > 0 & !is.na(branches$mean), ]
+  is_shown <- branches$merge > 0
+  check_branch_sizes(support$branches[is_shown, ], branches$merge[is_shown], tree, needs, call)
+  branches[is_shown & !is.na(branches$mean), ]
+}
+
+# Stops if a branch of a value of stability() has another number of members than the merge of `tree`
+# that completes it; `merge` are these merges.
+check_branch_sizes <- function(branches, merge, tree, needs, call) {
+  nodes <- tree_nodes(tree$merge, leaf_members(tree))
+  size <- nodes$size[nodes$count + merge]
+  other <- which(is.na(branches$members) | branches$members != size)
+  if (length(other) == 0) return(invisible())
+  first <- other[1]
+  got <- paste0("is of another tree: merge ", branches$merge[first], " has ",
+                shown_count(branches$members[first]), " members there, and ",
+                shown_count(size[first]), " in `tree`")
+  refuse("support", got, needs, call)
 }
 
 # The branches that begin within the drawn top of this number of leaves: a data frame of the `merge`

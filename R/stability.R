@@ -424,7 +424,8 @@ in_lines <- function(text) unlist(lapply(text, strwrap, width = 80, exdent = 2))
 check_stability <- function(x, call, arg = "x") {
   columns <- c("members", "draws", "mean", "sd", "recovered", "dissolved", "verdict")
   is_table <- function(table) {
-    is.data.frame(table) && all(columns %in% names(table)) && is.numeric(table$mean)
+    is.data.frame(table) && all(columns %in% names(table)) && is.numeric(table$mean) &&
+      is.numeric(table$members)
   }
   is_count <- function(value) {
     is_single_number(value) && !is.object(value) && value >= 0 && value <= .Machine$integer.max

@@ -182,3 +182,26 @@ test_that("the support of branches is written at their merges", {
   expect_refused(plot_tree(tree, support = s), "`support` has components that do not fit",
                  "plot_tree")
 })
+
+test_that("the support of another tree is refused, also for tops", {
+  x <- blobs(300, 3)
+  tree <- gmhclust(x, 12, warn = FALSE)
+  other <- gmhclust(blobs(300, 3, seed = 2), 12, warn = FALSE)
+  set.seed(1)
+  s <- stability(other, blobs(300, 3, seed = 2), 3, FALSE, min_members = 20)
+  expect_refused(plot_tree(tree, support = s), "`support` is of another tree: merge ", "plot_tree")
+  expect_refused(plot_tree(cutree_top(tree, 20), support = s), "`support` is of another tree",
+                 "plot_tree")
+  on_no_screen({
+    expect_identical(plot_tree(other, support = s), other)
+    expect_s3_class(plot_tree(cutree_top(other, 20), support = s), "hclust")
+  })
+  # The message names the first branch of another size, and both sizes.
+  s$branches$members[2] <- 25
+  size <- lengths(leaves_of_merges(other))[s$branches$merge[2]]
+  expect_refused(
+    plot_tree(other, support = s),
+    paste0("merge ", s$branches$merge[2], " has 25 members there, and ", size, " in `tree`; it ",
+           "must be NULL, or the value of stability() for this tree"), "plot_tree"
+  )
+})

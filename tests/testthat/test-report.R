@@ -81,6 +81,8 @@ test_that("branches have the support of stability()", {
   other <- gmhclust(x[1:100, ], threshold = 20, warn = FALSE)
   expect_refused(report(other, x[1:100, ], new_file(), support = support),
                  "`support` has merges that the tree does not have", by = "report")
+  expect_refused(report(tree, x, new_file(), support = support), "`support` is of another tree",
+                 by = "report")
 })
 
 test_that("the sample has cells of its branches, and some of each", {
