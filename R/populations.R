@@ -82,6 +82,23 @@ plain_populations <- function(x) {
   x
 }
 
+# A population with other members has other sizes, another model and other branches, so after an
+# assignment only the numbers remain.
+
+#' @export
+`[<-.populations` <- function(x, ..., value) {
+  x <- plain_populations(x)
+  x[...] <- value
+  x
+}
+
+#' @export
+`[[<-.populations` <- function(x, ..., value) {
+  x <- plain_populations(x)
+  x[[...]] <- value
+  x
+}
+
 #' @export
 Ops.populations <- function(e1, e2) {
   operation <- get(.Generic, mode = "function")
