@@ -81,7 +81,8 @@ check_one_per_cell <- function(x, of, arg, call) {
   if (sum(sizes) > length(of$number)) {
     refuse(arg, paste("is of", length(of$number), "leaves that stand for", shown_count(sum(sizes)),
                       "cells"),
-           "where `tree` was cut, `populations[tree$leaf]` has the number of each cell", call)
+           paste0("where `tree` was cut, `populations[tree$leaf]` has the number of each cell; if ",
+                  "these are a part of the cells, use as.integer(", arg, ")"), call)
   }
 }
 

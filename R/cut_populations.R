@@ -140,9 +140,10 @@
 #'     \item{`model`}{with `x`, the model of the populations, see [population_model()].}
 #'   }
 #'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
-#'   and the shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors, and
-#'   an assignment such as `p[i] <- 0L` makes `p` a plain vector, because sizes and other attributes
-#'   would no longer fit. `as.data.frame()` has a column `population`.
+#'   and the shares, as a data frame. Subsets, also rows of a tibble, comparisons and `as.integer()`
+#'   give plain vectors, and an assignment such as `p[i] <- 0L` makes `p` a plain vector, because
+#'   sizes and other attributes would no longer fit. Rows of a `data.table` keep the attributes of
+#'   all cells: store `as.integer(p)` there. `as.data.frame()` has a column `population`.
 #' @section Messages:
 #' A message of class `gmhclust_message_populations` if one population, found without `k`, has more
 #' than 90% of all members.

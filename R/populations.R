@@ -99,6 +99,15 @@ plain_populations <- function(x) {
   x
 }
 
+# For packages that handle columns by vctrs, such as tibble and dplyr: parts of a column are plain
+# vectors. R registers these methods when vctrs is loaded.
+
+#' @exportS3Method vctrs::vec_proxy
+vec_proxy.populations <- function(x, ...) plain_populations(x) # nolint: object_name_linter.
+
+#' @exportS3Method vctrs::vec_restore
+vec_restore.populations <- function(x, to, ...) plain_populations(x) # nolint: object_name_linter.
+
 #' @export
 Ops.populations <- function(e1, e2) {
   operation <- get(.Generic, mode = "function")

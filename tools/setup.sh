@@ -26,7 +26,7 @@ packages_to_test=(fonts-dejavu-core git pandoc python3 python3-numpy qpdf r-bioc
     r-bioc-scater r-bioc-scran r-bioc-singlecellexperiment r-bioc-summarizedexperiment r-cran-ape
     r-cran-dbscan r-cran-dendextend r-cran-fastcluster r-cran-fnn r-cran-igraph r-cran-jsonlite
     r-cran-knitr r-cran-matrix r-cran-pheatmap r-cran-progressr r-cran-rmarkdown r-cran-testthat
-    r-cran-tibble r-cran-uwot)
+    r-cran-tibble r-cran-uwot r-cran-vctrs)
 
 say() {
     printf '[%4ds] %s\n' "$SECONDS" "$*"

@@ -83,4 +83,9 @@ test_that("wrong arguments are refused", {
   top <- cutree_top(h, 50)
   refused(count_populations(cut_populations(top, 3, 20), samples[1:50]),
           "`populations` is of 50 leaves that stand for 500 cells")
+  # Rows of a data.table keep the attributes of all cells.
+  part <- as.integer(population)[1:100]
+  attributes(part) <- within(attributes(population), rm(names))
+  refused(count_populations(part, samples[1:100]),
+          "if these are a part of the cells, use as.integer(populations)")
 })

@@ -23,3 +23,21 @@ test_that("an assignment makes populations a plain vector, without sizes that no
   expect_identical(changed, replace(number, 4, NA))
   expect_s3_class(found, "populations", exact = TRUE)
 })
+
+test_that("rows of a tibble have plain numbers, which can be counted", {
+  skip_if_not_installed("tibble")
+  cells <- tibble::tibble(p = found, state = rownames(USArrests))
+  expect_identical(cells$p, found)
+  expect_identical(cells[11:20, ]$p, number[11:20])
+  expect_identical(cells[cells$p == 2, ]$p, number[number == 2])
+  expect_identical(unname(tibble::add_row(cells, p = 0L)$p), c(unname(number), 0L))
+  some <- cells[1:25, ]
+  expect_identical(count_populations(some$p, some$state, rest = TRUE),
+                   count_populations(as.integer(found)[1:25], some$state, rest = TRUE))
+})
+
+test_that("vctrs combines populations to a plain vector", {
+  skip_if_not_installed("vctrs")
+  expect_identical(vctrs::vec_c(found, found), c(number, number))
+  expect_identical(unname(vctrs::vec_c(found, 0L)), c(unname(number), 0L))
+})
