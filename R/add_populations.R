@@ -115,6 +115,8 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   if (!is_single_number(n)) refuse("x", "has no number of cells", needs_experiment, call)
   of$number <- numbers_of_cells(of$number, populations, tree, n, call)
   cuts <- if (!is.null(tree)) {
+    cells <- tryCatch(colnames(x), error = function(e) NULL)
+    check_row_order(cells, labels_of_observations(tree), "x", call)
     options <- list(threads = NULL, progress = FALSE, memory = NULL)
     data <- if (rest == "nearest") data_of_leaves(x, tree, "x", options, call, ...)
     on.exit(release_rows(data$x))

@@ -16,9 +16,10 @@
 #'   `"nearest"` assigns them to the nearest population, which needs `x`.
 #' @param x The observations of the tree: a numeric matrix or data frame with a row for each leaf,
 #'   or another object that [observations()] takes. If `tree` is the top of a tree, `x` has the
-#'   observations of its leaves, or of the whole tree. With `x`, the result keeps the mean and
-#'   covariance of each population, which [`predict()`][predict.populations] uses to map other cells
-#'   to the populations.
+#'   observations of its leaves, or of the whole tree. Rows are in the order in which the tree was
+#'   made; row names that are the labels of the tree in another order are an error. With `x`, the
+#'   result keeps the mean and covariance of each population, which
+#'   [`predict()`][predict.populations] uses to map other cells to the populations.
 #' @param level How finely to divide the data, without `k`: `"clear"` finds the populations that
 #'   clear valleys separate; `"finer"` divides them further, as long as the splits from the top of
 #'   the tree show any valley. `"finer"` needs `x`.
@@ -419,7 +420,30 @@ data_of_leaves <- function(x, tree, arg, options, call, ...) {
     needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
     refuse(arg, paste("has", rows, "rows"), trimws(needs), call)
   }
+  labels <- if (nrow(x) == whole) labels_of_observations(tree) else tree$labels
+  tryCatch(check_row_order(rownames(x), labels, arg, call), error = function(e) {
+    release_rows(x)
+    stop(e)
+  })
   list(x = x, used = used_columns(x), leaf = leaf, count = n)
+}
+
+# The labels of all observations of a tree, which may be the top of another tree.
+labels_of_observations <- function(tree) {
+  if (is.null(tree$leaf)) tree$labels else names(tree$leaf)
+}
+
+# Stops if the row names of the data are the labels of the tree's observations in another order.
+# Other names say nothing about the order.
+check_row_order <- function(names, labels, arg, call) {
+  labels <- as.character(labels)
+  if (length(names) != length(labels)) return(invisible())
+  other <- which(names != labels)
+  if (length(other) == 0 || !setequal(names, labels)) return(invisible())
+  first <- other[1]
+  needs <- paste0("row ", first, " is ", quoted(names[first]), ", and observation ", first,
+                  " of the tree is ", quoted(labels[first]), ": give the rows in the tree's order")
+  refuse(arg, "has the tree's observations in another order", needs, call)
 }
 
 # Bytes that finding populations takes for each observation, besides its values.

@@ -6,7 +6,9 @@
 #' @param tree A tree, an object of class [`hclust`][stats::hclust].
 #' @param x The observations: a numeric matrix or data frame with a row for each observation of the
 #'   tree, or another object that [observations()] takes. If `tree` is the top of a tree, from
-#'   [cutree_top()] or [cutree_apriori()], `x` has the observations of the whole tree.
+#'   [cutree_top()] or [cutree_apriori()], `x` has the observations of the whole tree. Rows are in
+#'   the order in which the tree was made; row names that are the labels of the tree in another
+#'   order are an error.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
 #'   from 1, of the leaves of `tree`, for example from [gcutree()], with 0 for none; a single number
 #'   `k` means `cut_populations(tree, k)`, and `NULL` means `cut_populations(tree, x = x)`.
@@ -95,8 +97,7 @@ plot_populations <- function(tree,
   engine <- heatmap_engine(engine, call)
   more <- arguments_of_engine(engine, ...)
   leaf <- if (is.null(tree$leaf)) seq_along(tree$order) else tree$leaf
-  x <- do.call(points_of_leaves, c(list(x, length(leaf), "x", call), more$observations),
-               quote = TRUE)
+  x <- do.call(points_of_leaves, c(list(x, tree, "x", call), more$observations), quote = TRUE)
   shown <- shown_populations(tree, populations, "populations", call, x)
   tree <- population_tree(tree, shown, "populations", call)
   if (is.null(samples)) samples <- attr(x, "sample")
@@ -223,12 +224,14 @@ unit_scaled <- function(medians, x) {
   medians
 }
 
-# The data matrix of n observations of a tree.
-points_of_leaves <- function(x, n, arg, call, ...) {
+# The data matrix of all observations of a tree.
+points_of_leaves <- function(x, tree, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
+  n <- if (is.null(tree$leaf)) length(tree$order) else length(tree$leaf)
   if (nrow(x) != n) {
     refuse(arg, paste("has", nrow(x), "rows"), paste("the tree has", n, "leaves"), call)
   }
+  check_row_order(rownames(x), labels_of_observations(tree), arg, call)
   x
 }
 

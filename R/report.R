@@ -101,7 +101,7 @@ report <- function(tree,
   most <- check_count(most, most_branches, "most", call)
   title <- check_title(title, call)
   leaf <- if (is.null(tree$leaf)) seq_along(tree$order) else as.vector(tree$leaf)
-  x <- points_of_leaves(x, length(leaf), "x", call, ...)
+  x <- points_of_leaves(x, tree, "x", call, ...)
   if (ncol(x) > most_columns) {
     refuse("x", paste("has", shown_count(ncol(x)), "columns"),
            paste("a page has at most", shown_count(most_columns)), call)

@@ -177,6 +177,11 @@ test_that("wrong arguments are refused", {
           "`assay` is \"none\"")
   refused(add_populations(sce, cut_populations(h, 1, 500), tree = h),
           "`tree` has one population of at least 500 members")
+  colnames(sce) <- rev(rownames(x))
+  for (rest in c("none", "nearest")) {
+    refused(add_populations(sce, population, tree = h, rest = rest),
+            "`x` has the tree's observations in another order; row 1 is")
+  }
 })
 
 # ---- flow cytometry -----------------------------------------------------------------------------

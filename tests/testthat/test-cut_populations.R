@@ -277,6 +277,7 @@ test_that("valleys do not depend on the order of the rows", {
   mixed$merge[] <- ifelse(h$merge < 0, -id[abs(h$merge)], h$merge)
   mixed$merge <- sort_merge_rows(mixed$merge)
   mixed$order <- id[h$order]
+  mixed$labels <- h$labels[order]
   for (level in c("clear", "finer")) {
     found <- cut_populations(h, x = x, level = level)
     again <- cut_populations(mixed, x = x[order, ], level = level)
@@ -366,6 +367,31 @@ test_that("the observations of a top are those of its leaves or of the whole tre
   expect_refused(cut_populations(top, x = x[1:9, ]),
                  "`x` has 9 rows; the tree has 250 leaves of 2000 observations",
                  by = "cut_populations")
+})
+
+test_that("observations in another order are refused if their names are the tree's labels", {
+  x <- scale(USArrests)
+  h <- ghclust(x, "average")
+  refused <- function(object, message) expect_refused(object, message, by = "cut_populations")
+  refused(
+    cut_populations(h, 3, 5, x = x[50:1, ]),
+    paste0("`x` has the tree's observations in another order; row 1 is \"Wyoming\", and ",
+           "observation 1 of the tree is \"Alabama\": give the rows in the tree's order")
+  )
+  refused(cut_populations(h, x = x[c(1:3, 5, 4, 6:50), ]), "row 4 is \"California\"")
+  # The top of a tree has the labels of all observations, and of its leaves.
+  top <- cutree_top(h, 20)
+  expect_identical(names(top$leaf), rownames(x))
+  refused(cut_populations(top, 3, 5, x = x[50:1, ]), "`x` has the tree's observations in another")
+  means <- rowsum(x, top$leaf)
+  refused(cut_populations(top, 3, 5, x = means[20:1, ]), "row 1 is \"20\"")
+  expect_s3_class(suppressMessages(cut_populations(top, 3, 5, x = means)), "populations")
+  # Other names, or none, say nothing about the order.
+  found <- cut_populations(h, 3, 5, x = x)
+  rownames(x) <- paste("state", 50:1)
+  expect_identical(cut_populations(h, 3, 5, x = x), found)
+  rownames(x) <- NULL
+  expect_identical(cut_populations(h, 3, 5, x = x), found)
 })
 
 test_that("print() says how clear populations are, and how they were chosen", {

@@ -119,6 +119,8 @@ test_that("wrong arguments are refused", {
   }
   refused(plot_populations(x, x), "`tree` is a numeric matrix")
   refused(plot_populations(h, x[1:9, ]), "`x` has 9 rows; the tree has 1000 leaves")
+  refused(plot_populations(h, x[1000:1, ]), "`x` has the tree's observations in another order")
+  refused(plot_populations(cutree_apriori(h), x[1000:1, ]), "`x` has the tree's observations in")
   refused(plot_populations(h, x, 1:3), "`populations` has length 3")
   refused(plot_populations(h, x, rep(1:2, 500)), "`populations` are not clusters of `tree`")
   refused(plot_populations(h, x, gates = gate[-1]), "`gates` has length 999")

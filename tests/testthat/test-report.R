@@ -317,6 +317,7 @@ test_that("invalid arguments are named", {
   refused(report(tree, x, 1), "`file` is 1; it must be the name of the file to write")
   refused(report(tree, x, c("a", "b")), "`file` is")
   refused(report(tree, x[-1, ], file), "`x` has 1999 rows; the tree has 2000 leaves")
+  refused(report(tree, x[2000:1, ], file), "`x` has the tree's observations in another order")
   refused(report(tree, x, file, populations[1:5]), "`populations` is")
   refused(report(tree, x, file, gcutree(tree, 3)), "`populations` is")
   refused(report(tree, x, file, predict(populations, x)), "was not found in a tree")
