@@ -104,6 +104,7 @@ draw_bands <- function(bands, k, margin, main = "Populations by their number", x
 name_bands <- function(bands) {
   last <- bands$rectangles[bands$rectangles$to == bands$count, ]
   last <- last[last$population > 0L, ]
+  if (nrow(last) == 0) return(invisible())
   last <- last[order(last$low - last$high), ]
   last <- last[!duplicated(last$population), ]
   middle <- (last$low + last$high) / 2

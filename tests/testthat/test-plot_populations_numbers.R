@@ -33,6 +33,8 @@ test_that("any populations of a tree can be drawn, and the device is left as it 
     expect_identical(plot(found), found)
     expect_identical(plot(cut_populations(h, 3), most = 5, main = "three"), cut_populations(h, 3))
     plot(cut_populations(h, 1), most = 1)
+    # No population is a rectangle of its own, so there is no name.
+    expect_identical(plot(cut_populations(h, 3), most = 1), cut_populations(h, 3))
     plot(suppressMessages(cut_populations(ghclust(x[1:9, ], "average"), min_members = 9)))
     expect_identical(graphics::par(c("mar", "mfrow")), before)
   })
