@@ -42,11 +42,9 @@ plot.populations <- function(x, most = 30, ...) {
   }
   most <- check_count(most, .Machine$integer.max, "most", call)
   bands <- nested_bands(x, min(most, nrow(splits) + 1L))
-  before <- graphics::par("mar")
-  on.exit({
-    graphics::layout(1)
-    graphics::par(mar = before)
-  })
+  # par(mfrow = ) also ends the layout. It changes `cex`, so that comes after it.
+  before <- graphics::par("mfrow", "cex", "mar")
+  on.exit(graphics::par(before))
   graphics::layout(matrix(1:2), heights = c(3, 1.3))
   # In lines of text.
   margin <- 1.1 + 0.8 * max(graphics::strwidth(bands$names, "inches")) / graphics::par("csi")

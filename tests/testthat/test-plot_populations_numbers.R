@@ -37,6 +37,13 @@ test_that("any populations of a tree can be drawn, and the device is left as it 
     expect_identical(plot(cut_populations(h, 3), most = 1), cut_populations(h, 3))
     plot(suppressMessages(cut_populations(ghclust(x[1:9, ], "average"), min_members = 9)))
     expect_identical(graphics::par(c("mar", "mfrow")), before)
+    # Also if pictures are side by side.
+    graphics::par(mfrow = c(2, 2), mar = c(3, 3, 1, 1))
+    before <- graphics::par("mfrow", "cex", "mar", "mfg")
+    plot(found)
+    expect_identical(graphics::par("mfrow", "cex", "mar", "mfg"), before)
+    graphics::plot.new()
+    expect_identical(graphics::par("mfg"), c(1L, 1L, 2L, 2L))
   })
 })
 
