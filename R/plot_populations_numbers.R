@@ -41,6 +41,7 @@ plot.populations <- function(x, most = 30, ...) {
     refuse("x", "has no splits of a tree", "it must be the value of cut_populations()", call)
   }
   most <- check_count(most, .Machine$integer.max, "most", call)
+  check_no_limits(call, ...)
   bands <- nested_bands(x, min(most, nrow(splits) + 1L))
   # par(mfrow = ) also ends the layout. It changes `cex`, so that comes after it.
   before <- graphics::par("mfrow", "cex", "mar")
@@ -51,6 +52,18 @@ plot.populations <- function(x, most = 30, ...) {
   draw_bands(bands, attr(x, "k"), margin, ...)
   draw_valleys(splits$valley[seq_len(bands$count - 1L)], bands$count, attr(x, "k"), margin)
   invisible(x)
+}
+
+# Stops if the user gives limits of the axes.
+check_no_limits <- function(call, ...) {
+  given <- intersect(c("xlim", "ylim"), ...names())
+  if (length(given) == 0) return(invisible())
+  needs <- if (given[1] == "xlim") {
+    "the columns are 1 to `most` populations: choose `most`"
+  } else {
+    "shares of members are shown from 0 to 1"
+  }
+  refuse(given[1], "is given", needs, call)
 }
 
 # The rectangles of plot.populations(), for 1 to `count` populations. For each rectangle: the first

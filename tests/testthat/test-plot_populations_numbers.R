@@ -47,8 +47,11 @@ test_that("any populations of a tree can be drawn, and the device is left as it 
   })
 })
 
-test_that("what has no splits is refused", {
+test_that("what has no splits, and limits of the axes, are refused", {
   expect_refused(plot(found, most = 0), "`most` is 0", by = "plot.populations")
+  expect_refused(plot(found, xlim = c(1, 3)), "`xlim` is given; the columns are 1 to `most`",
+                 by = "plot.populations")
+  expect_refused(plot(found, ylim = c(0, 0.5)), "`ylim` is given", by = "plot.populations")
   attr(found, "splits") <- NULL
   expect_refused(plot(found), "has no splits of a tree", by = "plot.populations")
 })
