@@ -151,6 +151,14 @@ print.gknn_files <- function(x, ...) {
 #' @export
 as.list.gknn_files <- function(x, ...) x[]
 
+# str.default() would take the neighbours of single rows, which `[` reads, for components.
+#' @importFrom utils str
+#' @export
+str.gknn_files <- function(object, ...) {
+  cat("Class 'gknn_files' ")
+  str(unclass(object), ...)
+}
+
 # The components of an object of class "gknn_files".
 check_files <- function(x, arg, call) {
   x <- unclass(x)

@@ -17,6 +17,14 @@ test_that("the result in files is read in parts and as a whole", {
   }
 })
 
+test_that("str() shows the components of the object, and reads no file", {
+  folder <- tempfile()
+  nn <- gknn(x, 4, output = folder)
+  unlink(folder, recursive = TRUE)
+  expect_output(str(nn), "^Class 'gknn_files' List of 9\n \\$ rows +: int 50\n.* \\$ folder +: chr")
+  expect_output(str(list(a = nn)), " $ a:Class 'gknn_files' List of 9\n  ..$ rows ", fixed = TRUE)
+})
+
 test_that("files have the format of the help page", {
   folder <- tempfile()
   gknn(x, 4, x[1:7, ], "canberra", output = folder, block_rows = 5)
