@@ -3,7 +3,7 @@
 #' Draws the top of a large tree, or a tree with its populations. The width of a leaf is
 #' proportional to its number of members. The branches of each population have its colour, and its
 #' name or number is below them. A small tree without populations is drawn by the `plot()` method of
-#' [stats::hclust()].
+#' [stats::hclust()], if it has at least three leaves.
 #'
 #' @param tree A tree of class [`hclust`][stats::hclust]: from [gmhclust()], [ghclust()],
 #'   [cutree_top()], [cutree_apriori()] or another package.
@@ -53,7 +53,8 @@ plot_tree <- function(tree, ..., populations = NULL, leaves = NULL, support = NU
   n <- length(tree$order)
   shows_all <- n <= largest_plain_plot || isTRUE(leaves >= n)
   no_populations <- is.null(populations) && shows_all || isFALSE(populations)
-  if (shows_all && no_populations && is.null(support)) {
+  # The plot method of hclust() draws at least three leaves.
+  if (shows_all && no_populations && is.null(support) && n > 2) {
     drawn <- tree
     # stats writes the function and the data of the call below the plot.
     if (!is.call(tree$call) || length(tree$call) < 2) drawn$call <- quote(gmhclust(x))

@@ -21,6 +21,13 @@ test_that("a small tree is drawn by the method of hclust, with its arguments", {
   expect_identical(drawn_by(plot_tree(large, leaves = 1500)), drawn_by(plot(large)))
 })
 
+test_that("a tree of two leaves is drawn, which the method of hclust does not draw", {
+  two <- cutree_top(small, 2)
+  expect_true("C_segments" %in% drawn_by(plot_tree(two)))
+  expect_true("C_segments" %in% drawn_by(plot_tree(two, hang = -1, main = "two", labels = FALSE)))
+  expect_true("C_segments" %in% drawn_by(plot_tree(hclust(dist(c(1, 1))))))
+})
+
 test_that("of a large tree the top is drawn, with arguments of plot.hclust()", {
   expect_true("C_polygon" %in% drawn_by(plot_tree(large)))
   expect_false("C_dend" %in% drawn_by(plot_tree(large)))
