@@ -290,7 +290,7 @@ predict_populations <- function(object, newdata, type, by, beyond, top, threads,
   wanted <- check_wanted(type, by, beyond, top, model, call)
   threads <- check_threads(threads, call)
   progress <- check_progress(progress, call)
-  x <- as_unchecked_rows(newdata, "newdata", call, ...)
+  x <- as_unchecked_rows(without_other_columns(newdata, model), "newdata", call, ...)
   at <- columns_of_model(x, model, "newdata", call)
   search <- list(model = model_for_job(model), wanted = wanted, threads = threads, call = call)
   found <- if (is_in_blocks(x) && nrow(x) > 0) {
@@ -352,13 +352,28 @@ model_for_job <- function(model) {
   )
 }
 
+# The names of the columns that mapping needs; NULL if columns cannot be matched by name.
+needed_names <- function(model) {
+  needed <- model$columns[model$used]
+  is_unique <- !anyNA(needed) && all(nzchar(needed)) && anyDuplicated(needed) == 0
+  if (is_unique) needed
+}
+
+# A data frame without its columns that mapping does not need, which need not be numeric. Anything
+# else unchanged, and a data frame that lacks a column.
+without_other_columns <- function(x, model) {
+  needed <- needed_names(model)
+  if (!is.data.frame(x) || is.null(needed) || !all(needed %in% names(x))) return(x)
+  # A method of `[` for another class may choose rows.
+  columns <- unclass(x)[names(x) %in% needed]
+  structure(columns, row.names = .row_names_info(x, 0L), class = class(x))
+}
+
 # The number of the column of x for each column of the model.
 columns_of_model <- function(x, model, arg, call) {
-  needed <- model$columns[model$used]
+  needed <- needed_names(model)
   given <- colnames(x)
-  is_named <- !is.null(given) && !is.null(needed) && !anyNA(needed) && all(nzchar(needed)) &&
-    anyDuplicated(needed) == 0
-  if (!is_named) {
+  if (is.null(given) || is.null(needed)) {
     if (ncol(x) != model$width) {
       got <- paste("has", ncol(x), ngettext(ncol(x), "column", "columns"))
       needs <- paste0("the populations were found in ", model$width,

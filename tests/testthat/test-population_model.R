@@ -204,6 +204,25 @@ test_that("columns are matched by name", {
   refused(predict(unnamed, cbind(data$x, 1)), "columns cannot be matched by name")
 })
 
+test_that("additional columns of a data frame are ignored, also if they are not numeric", {
+  data <- cells_in_populations(500, 4, 3)
+  model <- model_of(data)
+  y <- data.frame(id = "a", data$x[, c(3, 1, 4, 2)], when = as.Date("2020-01-01"))
+  rownames(y) <- paste("cell", 1:500)
+  found <- predict(model, y)
+  expect_identical(unname(as.integer(found)), as.integer(predict(model, data$x)))
+  expect_named(found, rownames(y))
+  if (requireNamespace("tibble", quietly = TRUE)) {
+    expect_identical(predict(model, tibble::as_tibble(y)), predict(model, data$x))
+  }
+  # A column that is needed must be numeric, and there must be one of its name.
+  y$M2 <- "a"
+  refused(predict(model, y), "`newdata` has a non-numeric column: \"M2\" (character)")
+  y$M2 <- y$id <- 0
+  names(y)[1] <- "M3"
+  refused(predict(model, y), "`newdata` has several columns \"M3\"")
+})
+
 test_that("redundant columns are left out, and new cells need not have them", {
   data <- cells_in_populations(500, 3, 3)
   expected <- predict(model_of(data), data$x, "distance")
