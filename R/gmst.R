@@ -32,8 +32,8 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return A data frame with a row for each of the n - 1 edges, sorted by weight, `source` and
-#'   `target`, and columns
+#' @return A data frame with a row for each of the n - 1 edges, sorted by weight, then by distance,
+#'   `source` and `target`, and columns
 #'   \describe{
 #'     \item{`source`}{integer: the end with the lower row number.}
 #'     \item{`target`}{integer: the other end.}
