@@ -69,8 +69,9 @@
 #'
 #' @section Shapes:
 #' Let a cluster have m members, centroid c and covariance S (divisor m - 1), and let w = min(1, m /
-#' T), with w = 0 if m <= 2. The distance of a point x from the cluster is sqrt((x - c)' M (x - c)).
-#' M is the inverse of the effective covariance, which depends on `subthreshold`:
+#' T). The distance of a point x from the cluster is sqrt((x - c)' M (x - c)). If m <= 2, M is the
+#' identity I, also in one column, where S need not be singular. Otherwise M is the inverse of the
+#' effective covariance, which depends on `subthreshold`:
 #' * `"mahal"`: w S + (1 - w) f I, with f = det(S)^(1/p), or f = 1 if S is singular;
 #' * `"mahal0"`: w S + (1 - w) I;
 #' * `"euclidMahal"`: S for full-size clusters, I for smaller clusters;
