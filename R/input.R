@@ -229,6 +229,7 @@ apriori_clusters <- function(apriori, n, arg, call) {
 check_labels <- function(apriori, n, arg, call) {
   needs <- paste("it must be an integer, factor or character vector, one label for each of the", n,
                  "observations")
+  refuse_integer64(apriori, arg, call)
   is_vector <- is.atomic(apriori) && is.null(dim(apriori))
   kind_fits <- is_sound_factor(apriori) || is.numeric(apriori) || is.character(apriori) ||
     (is.logical(apriori) && all(is.na(apriori)))
@@ -242,6 +243,13 @@ check_labels <- function(apriori, n, arg, call) {
       refuse(arg, got, "numeric labels must be whole numbers", call)
     }
   }
+}
+
+# Stops if labels are 64-bit integers of package bit64, whose bits R takes for those of doubles.
+refuse_integer64 <- function(labels, arg, call) {
+  if (!inherits(labels, "integer64")) return(invisible())
+  refuse(arg, "has labels of class \"integer64\"",
+         "turn them into numbers, by as.numeric() with package bit64 loaded", call)
 }
 
 # Stops if a text has bytes that are invalid in its encoding, because R cannot sort or match it.

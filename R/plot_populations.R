@@ -245,6 +245,7 @@ check_groups <- function(labels, n, arg, call) {
     }
     refuse(arg, got, paste("it must be one label for each of the", n, "observations"), call)
   }
+  refuse_integer64(labels, arg, call)
   if (is.factor(labels) && !is_sound_factor(labels)) {
     refuse(arg, "is a factor with codes of no level", "its levels must name all codes", call)
   }

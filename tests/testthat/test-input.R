@@ -130,6 +130,12 @@ test_that("apriori labels of a wrong length or kind are refused", {
   expect_refused(gmhclust(x, apriori = mean), "`apriori` is a function")
   expect_refused(gmhclust(x, apriori = c(1.5, 1:9)), "`apriori` has 1.5 at position 1")
   expect_refused(gmhclust(x, apriori = c(1:9, Inf)), "`apriori` has Inf at position 10")
+  # The bits of the 64-bit integers 1 to 10.
+  long <- structure(1:10 * 2^-1074, class = "integer64")
+  expect_refused(gmhclust(x, apriori = long), paste0(
+    "`apriori` has labels of class \"integer64\"; turn them into numbers, by as.numeric() with ",
+    "package bit64 loaded"
+  ))
 })
 
 test_that("the number of threads is a whole number of at least 1", {

@@ -125,6 +125,8 @@ test_that("wrong arguments are refused", {
   refused(plot_populations(h, x, rep(1:2, 500)), "`populations` are not clusters of `tree`")
   refused(plot_populations(h, x, gates = gate[-1]), "`gates` has length 999")
   refused(plot_populations(h, x, samples = list(1)), "`samples` is a list")
+  long <- structure(rep(2^-1074, 1000), class = "integer64")
+  refused(plot_populations(h, x, gates = long), "`gates` has labels of class \"integer64\"")
   refused(plot_populations(h, x, engine = "ggplot"), "`engine` is \"ggplot\"")
   refused(plot_populations(h, x, scale = 2), "`scale` is 2")
   refused(plot_populations(h, x, gate = gate, colour = 2), "unused argument: `colour`")
