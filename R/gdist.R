@@ -12,7 +12,8 @@
 #' @param diag,upper Whether printing the result shows the diagonal, and the upper triangle.
 #' @param p The power of the Minkowski distance, a positive number.
 #' @param y `NULL`, or a second matrix with the same number of columns: the result then has the
-#'   distances between each row of `x` and each row of `y`.
+#'   distances between each row of `x` and each row of `y`. Columns are matched by number; the same
+#'   column names in another order are an error.
 #' @param absolute If `TRUE`, `"pearson"`, `"spearman"` and `"cosine"` use the absolute value of the
 #'   similarity, so that opposite profiles are close.
 #' @param zero_over_zero The value of a term 0/0 in the Canberra distance, on which conventions
@@ -183,6 +184,18 @@ check_same_columns <- function(y, x, arg, call) {
     got <- paste("has", ncol(y), ngettext(ncol(y), "column", "columns"))
     refuse(arg, got, paste("it must have as many as `x`,", ncol(x)), call)
   }
+  check_column_order(colnames(y), colnames(x), arg, call)
+}
+
+# Stops if the columns have the names of the columns of `x`, `expected`, in another order. Columns
+# are matched by number; other names say nothing about the order.
+check_column_order <- function(names, expected, arg, call) {
+  other <- which(names != expected)
+  if (length(other) == 0 || !setequal(names, expected)) return(invisible())
+  first <- other[1]
+  needs <- paste0("column ", first, " is ", quoted(names[first]), ", and that of `x` is ",
+                  quoted(expected[first]), ": give the columns in the order of `x`")
+  refuse(arg, "has the columns of `x` in another order", needs, call)
 }
 
 both_names <- function(rows, columns) {

@@ -6,7 +6,8 @@
 #' @param x Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite; or another object that [observations()] takes, such as files. Row names become
 #'   the names of `cluster`.
-#' @param centers The number of clusters k, or a matrix of k initial centers in rows, all distinct.
+#' @param centers The number of clusters k, or a matrix of k initial centers in rows, all distinct,
+#'   with its columns in the order of the columns of `x`.
 #' @param iter.max The maximum number of iterations. The default is the same as in scikit-learn, and
 #'   is enough for most data; the default of [stats::kmeans()], 10, is hardly ever enough to
 #'   converge.

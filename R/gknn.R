@@ -12,7 +12,8 @@
 #'   of class `gmhclust_warning_k`.
 #' @param query `NULL`, to find the neighbours of each row of `x` among the other rows of `x`; or a
 #'   second matrix with the same number of columns, to find the neighbours of its rows among the
-#'   rows of `x`.
+#'   rows of `x`. Columns are matched by number; the same column names in another order are an
+#'   error.
 #' @param metric The distance: `"euclidean"`, `"maximum"`, `"manhattan"`, `"canberra"`, `"binary"`,
 #'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as defined on the help page of
 #'   [gdist()]. It may be abbreviated.

@@ -9,7 +9,8 @@
 #'   query, that is, for each row of `query` (of `x` without `query`) or of the `subset`.
 #' @param query `NULL`, to find the neighbours of each row of `x` among the other rows of `x`; or a
 #'   second matrix with the same number of columns, to find the neighbours of its rows among the
-#'   rows of `x`.
+#'   rows of `x`. Columns are matched by number; the same column names in another order are an
+#'   error.
 #' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
 #'   find: row numbers, row names, or a logical value for each row.
 #' @param get.distance Whether to return the distances.

@@ -234,6 +234,21 @@ test_that("probes of a microarray have the distances of dist() and cor()", {
   for (method in dist_metrics[1:5]) expect_as_dist(x, method)
 })
 
+test_that("columns of `y` in another order than those of `x` are refused if names show it", {
+  x <- as.matrix(iris[1:9, 1:4])
+  expect_refused(gdist(x, y = x[, c(1, 3, 2, 4)]), paste0(
+    "`y` has the columns of `x` in another order; column 2 is \"Petal.Length\", and that of `x` ",
+    "is \"Sepal.Width\": give the columns in the order of `x`"
+  ), by = "gdist")
+  # Other names, or none, say nothing about the order.
+  y <- x
+  for (names in list(c("a", "b", "c", "d"), colnames(x)[c(2, 1, 1, 4)], NULL)) {
+    colnames(y) <- names
+    expect_identical(gdist(x, y = y), gdist(x, y = x))
+    expect_identical(gdist(y, y = x), gdist(x, y = x))
+  }
+})
+
 test_that("wrong input is refused by name", {
   x <- blobs(4, 3)
   refused <- function(object, message) expect_refused(object, message, by = "gdist")

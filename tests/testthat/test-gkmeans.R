@@ -258,6 +258,7 @@ test_that("wrong input is refused by name", {
   refused(gkmeans(x, NULL), "`centers` is NULL")
   refused(gkmeans(x, x[1:2, 1:2]), "`centers` has 2 columns; it must have as many as `x`, 3")
   refused(gkmeans(x, c(1, 2)), "`centers` has 1 column;")
+  refused(gkmeans(iris[1:4], iris[1:2, 4:1]), "`centers` has the columns of `x` in another order")
   refused(gkmeans(x, rbind(x, 1)), "`centers` has 11 rows; it must have at most as many as `x`, 10")
   refused(gkmeans(x, x[0, ]), "`centers` has no rows")
   refused(gkmeans(x, x[c(1, 2, 1), ]), "`centers` has row 3 twice; initial centers must be")

@@ -140,6 +140,7 @@ test_that("wrong input is refused by name", {
   refused(gknn(letters, 1), "`x` is a character vector of length 26")
   refused(gknn(NULL, 1), "`x` is NULL")
   refused(gknn(x, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `x`, 3")
+  refused(gknn(iris[1:4], 1, iris[4:1]), "`query` has the columns of `x` in another order")
   x[4, 2] <- NA
   refused(gknn(x, 1), "`x` has NA in row 4, column 2; every value must be finite")
   refused(gknn(blobs(10, 3), 1, x), "`query` has NA in row 4, column 2")

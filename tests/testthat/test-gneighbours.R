@@ -154,6 +154,7 @@ test_that("wrong input is refused by name", {
   for (radius in list(-1, NA_real_, NaN)) refused(gneighbours(x, radius), "`radius` has")
   refused(gneighbours(x, 1, subset = 11), "`subset` has 11")
   refused(gneighbours(x, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `x`, 3")
+  refused(gneighbours(iris[1:4], 1, iris[4:1]), "`query` has the columns of `x` in another order")
   refused(gneighbours(x, 1, x[0, ]), "`query` has no rows")
   refused(gneighbours(1:5, 1), "`x` is a vector of length 5")
   refused(gneighbours(x, 1, metric = "hamming"), "`metric` is \"hamming\"")
