@@ -391,6 +391,8 @@ print.stability <- function(x, ...) {
       ngettext(good, " is", " are"), " stable (component `branches`)."
     )
     cat(in_lines(text), sep = "\n")
+  } else if (is.null(x$populations)) {
+    cat("No branch or population was assessed.\n")
   }
   invisible(x)
 }

@@ -226,6 +226,7 @@ test_that("one apriori cluster is not assessed, and few leaves are", {
   two <- gmhclust(matrix(c(1, 2)), threshold = 1, warn = FALSE)
   s <- stability(two, matrix(c(1, 2)), 10, FALSE)
   expect_identical(nrow(s$branches), 0L)
+  expect_output(print(s), "of 2 observations:\nNo branch or population was assessed.", fixed = TRUE)
   three <- matrix(c(1, 2, 10))
   tree <- quiet_gmhclust(three, threshold = 1)
   set.seed(1)
