@@ -6,7 +6,8 @@
 #' network or R.
 #'
 #' @inheritParams plot_populations
-#' @param file The name of the file to write. An existing file is replaced.
+#' @param file The name of the file to write. An existing file is replaced, unless it is a folder or
+#'   a special file, such as a device.
 #' @param populations The populations at the beginning: a result of [cut_populations()], also after
 #'   [name_populations()]; a single number `k` means `cut_populations(tree, k)`, and `NULL` means
 #'   `cut_populations(tree, x = x)`. Branches of the page have at least the `min_members` members of
@@ -67,7 +68,8 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are no
 #' branches of `tree`, if `x` has more than 1,000 columns, if package \pkg{jsonlite} is not
-#' installed, or if the file cannot be written. After an error, an existing file is unchanged.
+#' installed, or if the file cannot be written or is a special file, such as a device. After an
+#' error, an existing file is unchanged.
 #' @references
 #' Bostock M, Ogievetsky V, Heer J (2011). D3: data-driven documents. *IEEE Transactions on
 #' Visualization and Computer Graphics* 17(12), 2301-2309. \doi{10.1109/TVCG.2011.185}
@@ -142,7 +144,20 @@ check_file_name <- function(file, call) {
   if (!is.character(file) || length(file) != 1 || is.na(file) || !nzchar(file)) {
     refuse("file", paste("is", describe(file)), "it must be the name of the file to write", call)
   }
-  path.expand(as.vector(file))
+  file <- path.expand(as.vector(file))
+  if (file.exists(file) && !is_regular_file(file)) {
+    refuse("file", paste0("is ", quoted(file), ", which is a folder, a device or a pipe"),
+           "it must be the name of a new file, or of a file to replace", call)
+  }
+  file
+}
+
+# Whether an existing file is neither a folder nor a device, a pipe or a socket. R's own functions
+# recognize only folders, and opening a pipe would wait for its other end. The command `test` exists
+# on all systems but Windows, which has no such files; its status is 1 for "no".
+is_regular_file <- function(file) {
+  if (dir.exists(file)) return(FALSE)
+  .Platform$OS.type != "unix" || !identical(system2("test", c("-f", shQuote(file))), 1L)
 }
 
 check_title <- function(title, call) {

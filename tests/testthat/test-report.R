@@ -306,9 +306,26 @@ test_that("after an error, the file is as before and nothing is left", {
   expect_error(write_page(list(title = stop("no title")), file, NULL), "no title")
   refused(report(tree, x, file.path(folder, "gone", "a.html"), populations),
           "it cannot be written")
-  refused(report(tree, x, folder, populations), "it cannot be written")
+  refused(report(tree, x, folder, populations), ", which is a folder, a device or a pipe; it must")
   expect_identical(readLines(file), "mine")
   expect_identical(list.files(folder, all.files = TRUE, no.. = TRUE), "a.html")
+})
+
+test_that("an empty file is replaced, and a special file is not", {
+  file <- file.path(tempdir(), "it's an empty file.html")
+  expect_true(file.create(file))
+  expect_identical(report(tree, x, file, populations), file)
+  expect_gt(file.size(file), 1000)
+  skip_on_os("windows")
+  pipe <- new_file()
+  skip_if(system2("mkfifo", shQuote(pipe)) != 0, "no pipe can be made")
+  link <- new_file()
+  file.symlink(pipe, link)
+  for (special in c(pipe, link)) {
+    refused(report(tree, x, special, populations), ", which is a folder, a device or a pipe;")
+    # It is still a pipe: `test -p` succeeds.
+    expect_identical(system2("test", c("-p", shQuote(special))), 0L)
+  }
 })
 
 test_that("invalid arguments are named", {
