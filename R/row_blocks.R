@@ -86,9 +86,12 @@ as.matrix.row_blocks <- function(x, ...) read_all(x, "x", match.call())
 # Row numbers from R's index `i`, of any kind.
 checked_index <- function(i, n) {
   rows <- if (is.numeric(i) && isTRUE(all(i >= 1))) trunc(i) else seq_len(n)[i]
-  if (anyNA(rows) || any(rows > n)) {
-    refuse("x", paste("has no row", format(rows[which(is.na(rows) | rows > n)[1]])),
-           paste("it has", shown_count(n), "rows"), sys.call(-1))
+  bad <- which(is.na(rows) | rows > n)
+  if (length(bad) > 0) {
+    is_name <- is.character(i)
+    row <- if (is_name) quoted(i[bad[1]]) else format(rows[bad[1]])
+    needs <- paste0("it has ", shown_count(n), " rows", if (is_name) " without names")
+    refuse("x", paste("has no row", row), needs, sys.call(-1))
   }
   as.numeric(rows)
 }

@@ -96,6 +96,8 @@ test_that("blocks are read like a matrix", {
   })
   expect_error(blocks[501, ], "has no row 501", class = "gmhclust_error_input")
   expect_error(blocks[c(1, NA), ], "has no row NA", class = "gmhclust_error_input")
+  expect_error(blocks[c("a", "b"), ], "has no row \"a\"; it has 500 rows without",
+               class = "gmhclust_error_input")
   expect_error(blocks[5], "give rows and columns", class = "gmhclust_error_input")
   expect_identical(unname(blocks[2.7, ]), unname(x[2, ]))
   expect_identical(unname(blocks[-(1:498), 1]), unname(x[499:500, 1]))
