@@ -74,8 +74,9 @@ shown_mahalanobis <- function(settings) {
   )
 }
 
-# A count for a reader: 20,000.
+# A count for a reader: 20,000. Thresholds may be any number: one whose digits would be more than 12
+# characters longer than its scientific notation is shown as 1.5e-298.
 # With `decimal.mark`, because option OutDec may also be ",".
 shown_count <- function(count) {
-  format(count, big.mark = ",", decimal.mark = ".", scientific = FALSE, trim = TRUE)
+  format(count, big.mark = ",", decimal.mark = ".", scientific = 12L, trim = TRUE)
 }

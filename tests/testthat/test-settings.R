@@ -24,3 +24,16 @@ test_that("the top of a tree keeps the settings of the tree", {
   }
   expect_output(expect_identical(print(h$settings), h$settings))
 })
+
+test_that("counts have all digits, and thresholds of hundreds of digits have an exponent", {
+  expect_identical(shown_count(c(1e5, 123456, 0)), c("100,000", "123,456", "0"))
+  expect_identical(shown_count(c(2^53, 2.5e6)), c("9,007,199,254,740,992", "2,500,000"))
+  expect_identical(shown_count(2.5), "2.5")
+  x <- as.matrix(iris[1:4])
+  expect_message(
+    tree <- gmhclust(x, 1e-300), "merges to clusters of at least 1.5e-298 members, so",
+    class = "gmhclust_message_singular", fixed = TRUE
+  )
+  expect_match(shown(tree), "Threshold   : 1.5e-298 members", fixed = TRUE)
+  expect_match(shown(gmhclust(x, 1e300)), "Threshold   : 1e+300 members", fixed = TRUE)
+})
