@@ -13,9 +13,10 @@ print.populations <- function(x, ...) {
     ":\n", sep = ""
   )
   table <- summary(x)
+  # Of no cells, no population has a share.
+  share <- ifelse(is.nan(table$share), "", sprintf("%.1f%%", 100 * table$share))
   shown <- data.frame(
-    members = shown_count(table$members), share = sprintf("%.1f%%", 100 * table$share),
-    row.names = table$population
+    members = shown_count(table$members), share = share, row.names = table$population
   )
   has_valleys <- any(!is.na(table$valley))
   if (has_valleys) {

@@ -41,3 +41,11 @@ test_that("vctrs combines populations to a plain vector", {
   expect_identical(vctrs::vec_c(found, found), c(number, number))
   expect_identical(unname(vctrs::vec_c(found, 0L)), c(unname(number), 0L))
 })
+
+test_that("populations of no cells are printed without shares", {
+  x <- as.matrix(USArrests)
+  none <- predict(cut_populations(tree, 3, 5, x = x), x[0, ])
+  lines <- capture.output(print(none))
+  expect_identical(lines[1], "3 populations:")
+  expect_match(lines[3:6], "^(1|2|3|none) +0 *$")
+})
