@@ -402,9 +402,11 @@ check_members <- function(members, n, call) {
   if (length(members) != n) {
     refuse_like_stats("invalid length of members", paste(n, "observations need as many"), call)
   }
-  if (!is.numeric(members) || !all(is.finite(members)) || any(members <= 0)) {
-    needs <- "they must be positive numbers, one for each observation, or NULL"
-    refuse("members", paste("are", describe(members)), needs, call)
+  needs <- "they must be positive numbers, one for each observation, or NULL"
+  if (!is.numeric(members)) refuse("members", paste("are", describe(members)), needs, call)
+  bad <- which(!is.finite(members) | members <= 0)
+  if (length(bad) > 0) {
+    refuse("members", paste("have", format(members[bad[1]]), "at position", bad[1]), needs, call)
   }
   as.double(members)
 }
