@@ -182,15 +182,15 @@ pub struct BlockCosts {
 /// Costs with centroid distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200-gmhclust.csv, rows `cells1m300` and `groups20m`, were made with these
-///   costs and blocks of 128 threads. Without a result file, on an H200 with 16 cores, with such
-///   blocks: 100 apriori clusters of 1,000, 2,000 and 4,000 x 14 cells took a block each 56, 142
-///   and 384 ms, and a CPU thread 85, 235 and 650 ms while the other 15 were busy; 1,056 of them
-///   took all blocks 0.18, 0.40 and 0.92 s. One of 10,000 took a CPU thread 1.1 s while the others
-///   were idle, and a block 1.9 s; as one of 400 trees, 18 ms. With costs of 1.6, 0.005 and 165,
-///   the CPU got most of 300 apriori clusters of 1,000,000 cells by k-means, which took 3.9 s; with
-///   0.6, 0.002 and 80, and trees from 2,048 observations on, 1.35 s. With blocks of 256 threads, a
-///   cost of 1.3 or 1.0 instead of 1.6 made no difference beyond the noise.
+/// - Run: 2026-11-30-h200-gmhclust.csv, rows `cells1m`, `cells1m300` and `groups20m`, were made
+///   with these costs. Without a result file, on an H200 with 16 cores, in blocks of 128 threads:
+///   100 apriori clusters of 1,000, 2,000 and 4,000 x 14 cells took a block each 56, 142 and 384
+///   ms, and a CPU thread 85, 235 and 650 ms while the other 15 were busy; 1,056 of them took all
+///   blocks 0.18, 0.40 and 0.92 s. One of 10,000 took a CPU thread 1.1 s while the others were
+///   idle, and a block 1.9 s; as one of 400 trees, 18 ms. With costs of 1.6, 0.005 and 165, the CPU
+///   got most of 300 apriori clusters of 1,000,000 cells by k-means, which took 3.9 s; with 0.6,
+///   0.002 and 80, and trees from 2,048 observations on, 1.35 s. With blocks of 256 threads, a cost
+///   of 1.3 or 1.0 instead of 1.6 made no difference beyond the noise.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
@@ -221,12 +221,12 @@ pub const WORTH_LEAVING: f64 = 0.95;
 /// Costs with full Mahalanobis distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-29-h200shared-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these
-///   costs, while tests ran on other GPUs and cores of the machine, and `groups2m` with trees
-///   alone. Without a result file, on an H200 with 16 cores, in blocks of 256 threads: 1,000,000 x
-///   14 cells in 1,000 apriori clusters by k-means took 1.00 s with 23 of them on the CPU, 1.09 s
-///   with 7 and 1.24 s with 2; in 300 apriori clusters 3.1 s with 14 trees. With a cost of 180 for
-///   a merge in a tree, 94 of the 300 were trees and 194 on the CPU, which took 4.0 s.
+/// - Run: 2026-11-30-h200-gmhclust.csv, rows `cells1m` and `cells1m300`, were made with these
+///   costs, and `groups2m` with trees alone. Without a result file, on an H200 with 16 cores, in
+///   blocks of 256 threads: 1,000,000 x 14 cells in 1,000 apriori clusters by k-means took 1.00 s
+///   with 23 of them on the CPU, 1.09 s with 7 and 1.24 s with 2; in 300 apriori clusters 3.1 s
+///   with 14 trees. With a cost of 180 for a merge in a tree, 94 of the 300 were trees and 194 on
+///   the CPU, which took 4.0 s.
 /// - If wrong: as for [`BLOCK_COSTS`].
 pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
     alone: 2.2,
@@ -464,9 +464,10 @@ pub const MATRIX_OBSERVATIONS: usize = 4_096;
 /// by correlations) for which a GPU compares all clusters with all others in each round.
 ///
 /// - Counts: square of the number of points, times columns.
-/// - Run: no result file. On an H200 with 16 cores, Ward's linkage of 100,000 x 64 took 0.39 s in
-///   this way and 0.56 s by searches with bounds, 200,000 x 64 took 1.44 and 1.15 s, and 150,000 x
-///   14 cells 0.25 and 0.40 s.
+/// - Run: 2026-11-30-h200-linkage.csv, rows `cells20k` (ward.D2) and `genes20k`, were made in this
+///   way. Without a result file, on an H200 with 16 cores, Ward's linkage of 100,000 x 64 took 0.39
+///   s in this way and 0.56 s by searches with bounds, 200,000 x 64 took 1.44 and 1.15 s, and
+///   150,000 x 14 cells 0.25 and 0.40 s.
 /// - If wrong: if it is too low, the GPU waits for the CPU's decisions, round after round. If it is
 ///   too high, comparing all clusters takes longer than searches with bounds.
 pub const MEAN_LINKAGE_COORDINATES: usize = 1 << 40;
