@@ -43,8 +43,8 @@ has_core_distances <- function(tree) {
 # A member leaves where its branch of fewer than `min_size` members falls off. With `min_size` of at
 # most `min_points`, it leaves where it is alone, as in dbscan::hdbscan(), where both are equal.
 #
-# Observations with `min_points` or more equal ones leave at height 0, where the density is infinite.
-# They add nothing to masses: otherwise, each such group would be the densest cluster.
+# Observations with `min_points` or more equal ones leave at height 0, where the density is
+# infinite. They add nothing to masses: otherwise, each such group would be the densest cluster.
 densities <- function(tree, nodes, condensed, min_size) {
   n <- nodes$count
   density <- densities_of(tree$height)

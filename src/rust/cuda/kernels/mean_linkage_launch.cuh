@@ -25,8 +25,8 @@ enum MeanLinkage { WARD, AVERAGE, MCQUITTY };
 struct Counts {
   // Remaining clusters after even rounds and after odd rounds.
   uint live[2];
-  // Clusters whose nearest cluster is to be searched for; and those among them whose nearest cluster
-  // single precision does not tell.
+  // Clusters whose nearest cluster is to be searched for; and those among them whose nearest
+  // cluster single precision does not tell.
   uint changed, open;
   // Merges so far; and merges after the last even round and after the last odd round.
   uint merges, merges_after[2];

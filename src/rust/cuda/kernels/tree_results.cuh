@@ -5,8 +5,8 @@
 #include "tree_merge.cuh"
 
 // The largest relative change of the radius factor after some results, and the limits of the
-// factor. If the step is too small, searches find too few or too many clusters for longer; if it is too
-// large, the factor swings. Only the time depends on them.
+// factor. If the step is too small, searches find too few or too many clusters for longer; if it is
+// too large, the factor swings. Only the time depends on them.
 #define RADIUS_STEP 0.05f
 #define LEAST_RADIUS_FACTOR 0.1
 #define MOST_RADIUS_FACTOR 10.0

@@ -152,8 +152,9 @@ __device__ __forceinline__ void list_near_balls(const Tree &tree, SearchState &s
 // below the limit. `square` is the sum of squares of these coordinates, and `sum` is the sum of
 // squares of the same rows of W d, for the query's factor W, which are products of these
 // coordinates alone. Each further coordinate raises the bound by LOW of the cluster, `low`, and
-// lowers it by the query's RELATIVE, for rounding. If `low` is smaller, the answer is false: a cluster that is ruled
-// out here could have a bound below the limit, and no later sweep would find it.
+// lowers it by the query's RELATIVE, for rounding. If `low` is smaller, the answer is false: a
+// cluster that is ruled out here could have a bound below the limit, and no later sweep would find
+// it.
 __device__ __forceinline__ bool are_enough(const float *query, float square, float sum, float low,
                                            float error, float limit, const Margins &margins) {
   float distance = __fsqrt_rn(square);

@@ -18,7 +18,8 @@ pub const MOST_QUERIES: usize = 64;
 /// Number of items for each block of a search.
 pub const ITEMS_PER_BLOCK: usize = 4;
 
-/// Largest number of comparisons, as a multiple of all pairs of points. Cells and profiles take 3 to
+/// Largest number of comparisons, as a multiple of all pairs of points. Cells and profiles take 3
+/// to
 /// 5. If many clusters have the same nearest cluster, each merge repeats the searches of them all.
 const MOST_SEARCHES: u64 = 16;
 

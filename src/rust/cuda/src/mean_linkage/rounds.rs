@@ -55,8 +55,8 @@ pub struct Limits {
 /// All merges of the clusters of some points, whose sizes are `sizes`, in any order in which parts
 /// come before their unions. The threads of `cpu` copy the points.
 ///
-/// Returns `None` if searches with bounds take less time, if the device has too little memory, or if
-/// clusters tie and the merges may differ from the CPU's.
+/// Returns `None` if searches with bounds take less time, if the device has too little memory, or
+/// if clusters tie and the merges may differ from the CPU's.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Device` if the device fails.
