@@ -43,7 +43,10 @@
 #' all observations in double precision, and among clusters of several observations. Data center
 #' GPUs such as A100 and H100 screen in half precision on tensor cores if half precision is precise
 #' enough: for Euclidean distances, correlations and cosines in 8 columns or more. The CPU does all
-#' work for the binary and Minkowski metrics.
+#' work for the binary and Minkowski metrics. Ward's, average and McQuitty's linkage of up to some
+#' hundred thousand observations, see [ghclust()], are made on the GPU: it compares all clusters in
+#' single precision, decides in double precision where rounding leaves the nearest cluster open, and
+#' merges. The CPU takes over if distances tie in a way that could change the result.
 #'
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations. It compares all
 #' observations with all centers in single precision or, for many centers on data center GPUs, in
@@ -120,9 +123,10 @@
 #' cannot hold all references, the references stay in page-locked CPU memory and pass through the
 #' device in chunks. Each chunk is copied while the previous chunk is screened, so the search hardly
 #' takes longer. Only Ward's, centroid and median linkage in [ghclust()] need all references in the
-#' device's memory. The environment variable `GMHCLUST_DEVICE_MEMORY` limits the memory that
-#' searches take on each device, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example,
-#' leaves memory for other programs.
+#' device's memory. A linkage that is made on the GPU takes 12 p + 100 bytes per observation. The
+#' environment variable `GMHCLUST_DEVICE_MEMORY` limits the memory that searches take on each
+#' device, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves memory for
+#' other programs.
 #'
 #' @section I have a GPU, why does it say "cpu"?:
 #' Component `backend` of the result is the backend that was used. To find out why it is `"cpu"`,

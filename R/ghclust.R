@@ -403,10 +403,13 @@ check_members <- function(members, n, call) {
     refuse_like_stats("invalid length of members", paste(n, "observations need as many"), call)
   }
   needs <- "they must be positive numbers, one for each observation, or NULL"
-  if (!is.numeric(members)) refuse("members", paste("are", describe(members)), needs, call)
+  # R takes the bits of integer64 for those of doubles.
+  if (!is.numeric(members) || inherits(members, "integer64")) {
+    refuse("members", paste("are", describe(members)), needs, call)
+  }
   bad <- which(!is.finite(members) | members <= 0)
   if (length(bad) > 0) {
-    refuse("members", paste("have", format(members[bad[1]]), "at position", bad[1]), needs, call)
+    refuse("members", paste("have", members[bad[1]], "at position", bad[1]), needs, call)
   }
   as.double(members)
 }

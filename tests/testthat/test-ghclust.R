@@ -236,6 +236,8 @@ test_that("wrong input is refused", {
   refused(ghclust(d, members = 1:4), "^invalid length of members")
   refused(ghclust(matrix(1:6, 3), members = 1:2), "^invalid length of members")
   refused(ghclust(d, members = letters[1:5]), "`members` are a character vector of length 5")
+  long <- structure(1:5 * 2^-1074, class = "integer64")
+  refused(ghclust(d, members = long), "`members` are an object of class \"integer64\"")
   refused(ghclust(d, members = c(1, 1, NA, 1, 0)), "`members` have NA at position 3; they must be")
   refused(ghclust(d, members = c(1, 1, 1, -2.5, 0)), "`members` have -2.5 at position 4")
   refused(ghclust(matrix(1:6, 3), members = c(Inf, 1, 1)), "`members` have Inf at position 1")
