@@ -472,6 +472,16 @@ pub const MATRIX_OBSERVATIONS: usize = 4_096;
 ///   too high, comparing all clusters takes longer than searches with bounds.
 pub const MEAN_LINKAGE_COORDINATES: usize = 1 << 40;
 
+/// Largest number of comparisons of a linkage by means in rounds on a GPU. With more, searches with
+/// bounds take over.
+///
+/// - Counts: pairs of clusters, as a multiple of the square of the number of points.
+/// - Run: no result file. Cells and profiles take 3 to 5. If many clusters share their nearest
+///   cluster, each merge repeats the searches of them all: 100 points at slowly increasing
+///   distances from each other take 50.
+/// - If wrong: if it is too low, merges are made twice. If it is too high, such data take long.
+pub const MEAN_LINKAGE_SEARCHES: u64 = 16;
+
 /// Minimum size of a nearest-neighbour chain on a GPU that has the matrix. The CPU takes over
 /// smaller chains.
 ///

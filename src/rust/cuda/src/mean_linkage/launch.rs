@@ -7,7 +7,7 @@ use gmhclust_core::error::Result;
 
 use crate::arguments::arguments;
 use crate::device::{Device, DriverResult};
-use crate::kernels;
+use crate::{kernels, policy};
 
 // mean_linkage_launch.cuh defines the same constants; a test compares them.
 
@@ -17,11 +17,6 @@ pub const THREADS: u32 = 256;
 pub const MOST_QUERIES: usize = 64;
 /// Number of items for each block of a search.
 pub const ITEMS_PER_BLOCK: usize = 4;
-
-/// Largest number of comparisons, as a multiple of all pairs of points. Cells and profiles take 3
-/// to
-/// 5. If many clusters have the same nearest cluster, each merge repeats the searches of them all.
-const MOST_SEARCHES: u64 = 16;
 
 arguments! {
     /// As in mean_linkage_launch.cuh.
@@ -77,7 +72,9 @@ impl Counts {
     /// (see mean_linkage.cu), or if searches with bounds take less time.
     pub fn should_end(&self, n: usize) -> bool {
         let may_differ = self.tied != 0 && self.crowded != 0;
-        may_differ || self.given_up != 0 || self.compared > MOST_SEARCHES * (n as u64).pow(2)
+        may_differ
+            || self.given_up != 0
+            || self.compared > policy::MEAN_LINKAGE_SEARCHES * (n as u64).pow(2)
     }
 }
 
