@@ -437,10 +437,8 @@ labels_of_observations <- function(tree) {
 # Other names say nothing about the order.
 check_row_order <- function(names, labels, arg, call) {
   labels <- as.character(labels)
-  if (length(names) != length(labels)) return(invisible())
-  other <- which(names != labels)
-  if (length(other) == 0 || !setequal(names, labels)) return(invisible())
-  first <- other[1]
+  first <- first_out_of_order(names, labels)
+  if (is.null(first)) return(invisible())
   needs <- paste0("row ", first, " is ", quoted(names[first]), ", and observation ", first,
                   " of the tree is ", quoted(labels[first]), ": give the rows in the tree's order")
   refuse(arg, "has the tree's observations in another order", needs, call)

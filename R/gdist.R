@@ -190,9 +190,8 @@ check_same_columns <- function(y, x, arg, call) {
 # Stops if the columns have the names of the columns of `x`, `expected`, in another order. Columns
 # are matched by number; other names say nothing about the order.
 check_column_order <- function(names, expected, arg, call) {
-  other <- which(names != expected)
-  if (length(other) == 0 || !setequal(names, expected)) return(invisible())
-  first <- other[1]
+  first <- first_out_of_order(names, expected)
+  if (is.null(first)) return(invisible())
   needs <- paste0("column ", first, " is ", quoted(names[first]), ", and that of `x` is ",
                   quoted(expected[first]), ": give the columns in the order of `x`")
   refuse(arg, "has the columns of `x` in another order", needs, call)

@@ -252,6 +252,14 @@ refuse_integer64 <- function(labels, arg, call) {
          "turn them into numbers, by as.numeric() with package bit64 loaded", call)
 }
 
+# The number of the first of `names` that is not the one expected there, if they are the expected
+# names in another order; else NULL.
+first_out_of_order <- function(names, expected) {
+  if (length(names) != length(expected)) return(NULL)
+  other <- which(names != expected)
+  if (length(other) > 0 && setequal(names, expected)) other[1]
+}
+
 # Stops if a text has bytes that are invalid in its encoding, because R cannot sort or match it.
 check_encoding <- function(labels, arg, call) {
   if (!is.character(labels)) return(invisible())
