@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use gmhclust_core::error::Result;
-use gmhclust_core::linkage::geometric::{self, SEARCHES_PER_MERGE};
+use gmhclust_core::linkage::geometric;
 use gmhclust_core::magnitude::largest;
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::neighbours::{MeanLinkage, NeighbourDevice, Neighbours, Space};
@@ -14,7 +14,7 @@ use gmhclust_core::{Cpu, Device, Merge, Monitor, Observations};
 use libloading::{Library, Symbol};
 
 use super::launch::{most_results, Clusters, Counts};
-use super::rounds::Margins;
+use super::margins::Margins;
 use crate::host;
 
 type Round = unsafe extern "C" fn(*const Clusters, u32, u32, bool);
@@ -73,11 +73,7 @@ impl KernelsOnCpu {
         let (mut least, mut second) = (vec![f64::NAN; results], vec![f64::NAN; results]);
         let mut least_slots = vec![0u32; results];
         let (mut heights, mut lower, mut higher) = (vec![0.0; n], vec![0u32; n], vec![0u32; n]);
-        let mut counts = Counts {
-            live: [n as u32, 0],
-            changed: n as u32,
-            ..Counts::default()
-        };
+        let mut counts = Counts::new(n);
         let (counts_at, nearest_at) = (&raw mut counts, nearest.as_mut_ptr());
         let margins = Margins::new(points.columns(), largest(points.values()), linkage);
         let clusters = Clusters {
@@ -99,15 +95,7 @@ impl KernelsOnCpu {
             lower: lower.as_mut_ptr() as u64,
             higher: higher.as_mut_ptr() as u64,
             counts: counts_at as u64,
-            tie_share: margins.tie_share,
-            tie_margin: margins.tie_margin,
-            single_share: margins.single_share,
-            single_margin: margins.single_margin,
-            scale: margins.scale,
-            most_open: self.most_open,
-            columns: points.columns() as u32,
-            linkage: linkage as u32,
-            searches_per_merge: SEARCHES_PER_MERGE as u32,
+            ..Clusters::new(points.columns(), linkage, margins, self.most_open)
         };
         // SAFETY: all arrays have the sizes that a device's have.
         unsafe {

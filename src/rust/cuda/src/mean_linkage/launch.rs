@@ -4,10 +4,16 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use gmhclust_core::error::Result;
+use gmhclust_core::linkage::geometric::SEARCHES_PER_MERGE;
+use gmhclust_core::neighbours::MeanLinkage;
 
+use super::margins::Margins;
 use crate::arguments::arguments;
 use crate::device::{Device, DriverResult};
 use crate::{kernels, policy};
+
+/// What a device does, for errors.
+pub const LINKING: &str = "linkage by means";
 
 // mean_linkage_launch.cuh defines the same constants; a test compares them.
 
@@ -36,6 +42,7 @@ arguments! {
 
 arguments! {
     /// As in mean_linkage_launch.cuh.
+    #[derive(Default)]
     pub struct Clusters {
         pub means: u64,
         pub sizes: u64,
@@ -67,7 +74,34 @@ arguments! {
     }
 }
 
+impl Clusters {
+    /// The kernels' argument with the options of a linkage. All addresses are 0.
+    pub fn new(columns: usize, linkage: MeanLinkage, margins: Margins, most_open: u64) -> Self {
+        Self {
+            tie_share: margins.tie_share,
+            tie_margin: margins.tie_margin,
+            single_share: margins.single_share,
+            single_margin: margins.single_margin,
+            scale: margins.scale,
+            most_open,
+            columns: columns as u32,
+            linkage: linkage as u32,
+            searches_per_merge: SEARCHES_PER_MERGE as u32,
+            ..Self::default()
+        }
+    }
+}
+
 impl Counts {
+    /// The counts before the first search: all `n` clusters remain, and all are to be searched for.
+    pub fn new(n: usize) -> Self {
+        Self {
+            live: [n as u32, 0],
+            changed: n as u32,
+            ..Self::default()
+        }
+    }
+
     /// Whether the rounds should end, for clusters of `n` points: if the CPU's merges may be others
     /// (see mean_linkage.cu), or if searches with bounds take less time.
     pub fn should_end(&self, n: usize) -> bool {
@@ -112,7 +146,7 @@ impl Kernels {
                 search[0].occupancy_max_active_blocks_per_multiprocessor(THREADS, 0, None)?;
             Ok(each.max(1) * device.multiprocessors()?)
         };
-        let blocks = blocks().map_err(|error| device.error("mean linkage", &error))?;
+        let blocks = blocks().map_err(|error| device.error(LINKING, &error))?;
         Ok(Self {
             convert: kernel("convert")?,
             merge: kernel("merge")?,

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod decisions;
 mod launch;
+mod margins;
 mod rounds;
 
 pub use rounds::{merges, Limits};

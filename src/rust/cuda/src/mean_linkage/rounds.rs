@@ -5,28 +5,16 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdevice_attribute;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::linkage::geometric::SEARCHES_PER_MERGE;
 use gmhclust_core::magnitude::largest_on_threads;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::MeanLinkage;
 use gmhclust_core::{Cpu, Merge, Monitor};
 
-use super::launch::{most_results, Clusters, Counts, Kernels};
+use super::launch::{most_results, Clusters, Counts, Kernels, LINKING};
+use super::margins::Margins;
 use crate::device::{unless_short, Device, DriverResult};
 use crate::neighbours::usable_memory;
 use crate::sender::Sender;
-
-/// What a device does, for errors.
-const LINKING: &str = "linkage by means";
-
-/// Two distances are about equal if they differ by this share of the smaller one, or less. If it is
-/// too small, rounding could decide which clusters merge, and the CPU could decide otherwise. If it
-/// is too large, more merges are made twice.
-const TIE_SHARE: f64 = 1e-9;
-
-/// Number of rounds whose rounding errors may add up to the margin for ties. Each is far below
-/// [`TIE_SHARE`], unless the values are much larger than their differences.
-const ROUNDS_OF_ROUNDING: f64 = 64.0;
 
 /// Number of pairs of coordinates that a device compares in double precision in a fraction of a
 /// second, if it is as fast as in single precision.
@@ -115,7 +103,7 @@ fn in_rounds(
     sender.send(&mut memory.means, 0, values, cpu, progress.monitor)?;
     let (n, columns) = (points.rows(), points.columns());
     let most_open = most_open(device, columns).map_err(failed)?;
-    let clusters = memory.clusters(columns, linkage, margins, most_open);
+    let clusters = memory.clusters(Clusters::new(columns, linkage, margins, most_open));
     // SAFETY: `memory` has the arrays of `clusters`, and waits for the stream before it is dropped.
     unsafe { kernels.first_search(&memory.stream, &clusters, n as u32) }.map_err(failed)?;
     let (mut round, mut expected) = (0, 0);
@@ -179,53 +167,6 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// The limits above the least distance, as in `Clusters` of mean_linkage_launch.cuh.
-#[derive(Debug, Clone, Copy)]
-pub struct Margins {
-    pub tie_share: f64,
-    pub tie_margin: f64,
-    pub single_share: f64,
-    pub single_margin: f64,
-    pub scale: f64,
-}
-
-impl Margins {
-    /// The limits for clusters of points with this number of columns, whose largest coordinate is
-    /// `largest`.
-    ///
-    /// In a round, rounding in double precision moves each mean by a few units in the last place of
-    /// the points' largest coordinate.
-    ///
-    /// In single precision, with unit roundoff u, each mean is off by u times its length, which is
-    /// at most √p for p coordinates of at most 1, and a sum of p squares by about p times u. Ward's
-    /// distance from a cluster of size a is the distance of means times √(2a), at most. The other
-    /// linkages add half its square, and the means have a length of at most 1.
-    pub fn new(columns: usize, largest: f64, linkage: MeanLinkage) -> Self {
-        let columns = columns as f64;
-        let of_means = 8.0 * ROUNDS_OF_ROUNDING * f64::EPSILON;
-        let unit = f64::from(f32::EPSILON) / 2.0;
-        let of_single_means = 2.1 * unit * columns.sqrt();
-        let (scale, tie_margin, single_margin) = match linkage {
-            MeanLinkage::Ward => {
-                let scale = 2f64.powi(-(largest.log2().ceil() as i32));
-                let diagonal = 2.0 * largest * columns.sqrt();
-                (scale, of_means * diagonal, 3.0 * of_single_means)
-            }
-            // No distance exceeds 2.
-            MeanLinkage::Average | MeanLinkage::Mcquitty => {
-                (1.0, 2.0 * of_means, 5.0 * of_single_means)
-            }
-        };
-        Self {
-            tie_share: TIE_SHARE,
-            tie_margin,
-            single_share: (2.5 * columns + 56.0) * unit + TIE_SHARE,
-            single_margin: single_margin + tie_margin * scale,
-            scale,
-        }
-    }
-}
-
 /// Device memory for all clusters: see `Clusters` in mean_linkage_launch.cuh.
 struct Memory {
     stream: Arc<CudaStream>,
@@ -256,11 +197,6 @@ impl Memory {
         let n = points.rows();
         let stream = device.context.new_stream()?;
         let slots: Vec<u32> = (0..n as u32).collect();
-        let counts = Counts {
-            live: [n as u32, 0],
-            changed: n as u32,
-            ..Counts::default()
-        };
         let results = most_results(n, blocks);
         // SAFETY: the kernels write each array before they read it; the host writes the means.
         let memory = unsafe {
@@ -282,7 +218,7 @@ impl Memory {
                 heights: stream.alloc(n)?,
                 lower: stream.alloc(n)?,
                 higher: stream.alloc(n)?,
-                counts: stream.clone_htod(&[counts])?,
+                counts: stream.clone_htod(&[Counts::new(n)])?,
                 stream,
             }
         };
@@ -292,14 +228,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The arguments of the kernels.
-    fn clusters(
-        &self,
-        columns: usize,
-        linkage: MeanLinkage,
-        margins: Margins,
-        most_open: u64,
-    ) -> Clusters {
+    /// The arguments of the kernels, with these options.
+    fn clusters(&self, options: Clusters) -> Clusters {
         let doubles = |array: &CudaSlice<f64>| array.device_ptr(&self.stream).0;
         let words = |array: &CudaSlice<u32>| array.device_ptr(&self.stream).0;
         Clusters {
@@ -321,15 +251,7 @@ impl Memory {
             lower: words(&self.lower),
             higher: words(&self.higher),
             counts: self.counts.device_ptr(&self.stream).0,
-            tie_share: margins.tie_share,
-            tie_margin: margins.tie_margin,
-            single_share: margins.single_share,
-            single_margin: margins.single_margin,
-            scale: margins.scale,
-            most_open,
-            columns: columns as u32,
-            linkage: linkage as u32,
-            searches_per_merge: SEARCHES_PER_MERGE as u32,
+            ..options
         }
     }
 
