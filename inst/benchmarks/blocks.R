@@ -15,7 +15,8 @@
 # given. Each call has a process of its own. Prints a table with the machine's name; writes it as
 # CSV, too, with --out. Columns: `megabytes` is the peak of memory that the system cannot take back,
 # and `resident` the peak with pages of scratch files, which it can; both include R itself, and the
-# matrix. `result` is a digest of the result, the same for all calls of row kmeans.
+# matrix. `result` is a digest of the result, the same for all calls of row kmeans; the other calls
+# add the time and the peak of each step, with pages of scratch files.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
@@ -82,11 +83,12 @@ counts_of_files <- function(as_matrix = FALSE) {
     }
     shared <- list(threads = options$threads, memory = options$memory, progress = FALSE)
     shared_devices <- c(shared, backend = options$backend)
-    steps <- numeric(0)
+    seconds <- peaks <- numeric(0)
     step <- function(name, work) {
-      seconds <- system.time(value <- work())[["elapsed"]]
-      steps[name] <<- seconds
-      cat(name, round(seconds, 1), "s\n", file = stderr())
+      reset_peak()
+      seconds[name] <<- system.time(value <- work())[["elapsed"]]
+      peaks[name] <<- process_megabytes("VmHWM") * 1024^2 / 1e9
+      cat(sprintf("%s: %.1f s, %.1f GB\n", name, seconds[name], peaks[name]), file = stderr())
       value
     }
     fit <- step("kmeans", function() {
@@ -106,9 +108,9 @@ counts_of_files <- function(as_matrix = FALSE) {
       found <- do.call(cut_populations, c(list(quote(top), x = quote(cells)), shared))
       count_populations(found[top$leaf], sample)
     })
-    list(seconds = sum(steps), result = paste0(
+    list(seconds = sum(seconds), result = paste0(
       nrow(counts), " populations, ", sum(counts), " cells; ",
-      paste(names(steps), round(steps), collapse = ", ")
+      toString(sprintf("%s %.0f s %.1f GB", names(seconds), seconds, peaks))
     ))
   }
 }

@@ -12,7 +12,7 @@ use gmhclust_core::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, OBSERVATIONS_AT_A_TIME};
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
-use gmhclust_core::neighbours::{MeanLinkage, NeighbourDevice, Neighbours, Space};
+use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, RemainingClusters, Space};
 use gmhclust_core::{Cpu, Merge, Monitor};
 
 use crate::agglomerate::Agglomerator;
@@ -92,9 +92,10 @@ impl Cuda {
         self
     }
 
-    /// Returns this device with linkages by means of any size made in rounds on a GPU.
-    pub fn with_mean_linkage(mut self) -> Self {
-        self.handover.mean_linkage_coordinates = usize::MAX;
+    /// Returns this device with linkages by means made in rounds on a GPU, from the beginning or
+    /// once searches have left few enough clusters: square of their number, times columns.
+    pub fn with_mean_linkage(mut self, coordinates: usize) -> Self {
+        self.handover.mean_linkage_coordinates = coordinates;
         self
     }
 
@@ -190,19 +191,17 @@ impl NeighbourDevice for Cuda {
         })
     }
 
+    fn prefers_rounds(&self, clusters: usize, columns: usize) -> bool {
+        let pairs = clusters.saturating_mul(clusters);
+        pairs.saturating_mul(columns) <= self.handover.mean_linkage_coordinates
+    }
+
     fn merges_of_means(
         &self,
-        points: &Points,
-        sizes: &[f64],
-        linkage: MeanLinkage,
+        clusters: &RemainingClusters<'_>,
         monitor: &Monitor,
     ) -> Result<Option<Vec<Merge>>> {
-        let limits = mean_linkage::Limits {
-            coordinates: self.handover.mean_linkage_coordinates,
-            memory: self.memory,
-        };
-        let host = (&*self.cpu, monitor);
-        mean_linkage::merges(&self.devices[0], points, sizes, linkage, limits, host)
+        mean_linkage::merges(&self.devices[0], clusters, self.memory, &self.cpu, monitor)
     }
 }
 

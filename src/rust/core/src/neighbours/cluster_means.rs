@@ -42,6 +42,30 @@ impl MeanLinkage {
     }
 }
 
+/// The clusters that remain to be merged in a linkage by means. Numbers of clusters are from 0.
+#[derive(Debug, Clone, Copy)]
+pub struct RemainingClusters<'a> {
+    pub linkage: MeanLinkage,
+    /// Number of coordinates of a mean.
+    pub columns: usize,
+    /// The means, one after the other. All are different.
+    pub means: &'a [f64],
+    /// By cluster: number of members.
+    pub sizes: &'a [f64],
+    /// By cluster: v of [`MeanLinkage::Average`].
+    pub variances: &'a [f64],
+    /// By cluster: the distance of the nearest other cluster; and its number. `None` if they are to
+    /// be searched for.
+    pub nearest: Option<(&'a [f64], &'a [u32])>,
+}
+
+impl RemainingClusters<'_> {
+    /// Number of clusters.
+    pub fn count(&self) -> usize {
+        self.sizes.len()
+    }
+}
+
 /// Clusters by mean and size, in slots.
 #[derive(Debug, Clone)]
 pub struct ClusterMeans {
@@ -92,6 +116,36 @@ impl ClusterMeans {
     /// All means, slot by slot.
     pub fn values(&self) -> &[f64] {
         self.means.values()
+    }
+
+    /// The clusters of these slots, in slots from 0.
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn select(&self, slots: &[u32]) -> Result<Self> {
+        let of_slots = |values: &[f64]| {
+            let values = slots.iter().map(|&slot| values[slot as usize]);
+            memory::collected(memory::OBSERVATIONS, values)
+        };
+        Ok(Self {
+            linkage: self.linkage,
+            means: matrix::take_rows(self.values(), self.columns(), slots)?,
+            sizes: of_slots(&self.sizes)?,
+            variances: of_slots(&self.variances)?,
+        })
+    }
+
+    /// All clusters, if no slot is empty. `nearest` has, by slot, the distance of the nearest
+    /// cluster, and its slot.
+    pub fn remaining<'a>(&'a self, nearest: (&'a [f64], &'a [u32])) -> RemainingClusters<'a> {
+        RemainingClusters {
+            linkage: self.linkage,
+            columns: self.columns(),
+            means: self.values(),
+            sizes: &self.sizes,
+            variances: &self.variances,
+            nearest: Some(nearest),
+        }
     }
 
     /// Number of members of a slot's cluster, 0 for an empty slot.

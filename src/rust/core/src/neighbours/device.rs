@@ -1,13 +1,12 @@
 //! The traits of devices that search for neighbours.
 
-use super::cluster_means::MeanLinkage;
+use super::cluster_means::{ClusterMeans, RemainingClusters};
 use super::lists::NeighbourLists;
 use super::request::NeighbourRequest;
 use super::space::Space;
 use crate::cpu::Device;
 use crate::error::Result;
 use crate::merge::Merge;
-use crate::metric::Points;
 use crate::monitor::Monitor;
 
 /// A device that searches for nearest references.
@@ -23,20 +22,24 @@ pub trait NeighbourDevice: Device {
         monitor: &'a Monitor,
     ) -> Result<Box<dyn Neighbours + 'a>>;
 
-    /// The merges that make one cluster of the clusters of some distinct points, in any order in
-    /// which parts come before their unions. `sizes` has the number of members of each cluster. The
-    /// caller has told the monitor to expect a unit for each point and for each merge.
+    /// Whether [`NeighbourDevice::merges_of_means`] probably takes less time than searches among
+    /// [references](Self::references), for so many clusters with means of so many coordinates.
+    fn prefers_rounds(&self, _clusters: usize, _columns: usize) -> bool {
+        false
+    }
+
+    /// The merges that make one cluster of some clusters, in any order in which parts come before
+    /// their unions. A union has the lower number of its parts. The caller has told the monitor to
+    /// expect a unit for each merge, and one for each cluster whose nearest cluster is not known.
     ///
-    /// Returns `None` if the caller should find the merges by searches among
-    /// [references](Self::references): if the device does not find them faster, or if clusters tie.
+    /// Returns `None` if the caller should find the merges by searches: if they take less time, if
+    /// the device has too little memory, or if clusters tie.
     ///
     /// # Errors
     /// As [`NeighbourDevice::references`].
     fn merges_of_means(
         &self,
-        _points: &Points,
-        _sizes: &[f64],
-        _linkage: MeanLinkage,
+        _clusters: &RemainingClusters<'_>,
         _monitor: &Monitor,
     ) -> Result<Option<Vec<Merge>>> {
         Ok(None)
@@ -80,6 +83,12 @@ pub trait Neighbours: Send + Sync {
 
     /// Writes the exact distances of a query from these references to `distances`.
     fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]);
+
+    /// The clusters of [`Space::Clusters`].
+    ///
+    /// # Panics
+    /// If these are points.
+    fn clusters(&self) -> &ClusterMeans;
 
     /// Merges pairs of [`Space::Clusters`], which are sorted, each into the lower slot. The higher
     /// slot then is empty, and neither a query nor a reference. No slot may be in two pairs.

@@ -12,7 +12,7 @@ pub mod request;
 pub mod single;
 pub mod space;
 
-pub use cluster_means::{ClusterMeans, MeanLinkage};
+pub use cluster_means::{ClusterMeans, MeanLinkage, RemainingClusters};
 pub use device::{BlockSink, NeighbourDevice, Neighbours, MOST_LISTED};
 pub use lists::NeighbourLists;
 pub use request::{Exclusion, NeighbourRequest};

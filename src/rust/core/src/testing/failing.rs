@@ -12,7 +12,9 @@ use crate::linkage::dissimilarities::Dissimilarities;
 use crate::linkage::{DissimilaritySource, LinkageDevice, Recurrence};
 use crate::mahalanobis::{AgglomerationDevice, Problem};
 use crate::metric::Points;
-use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
+use crate::neighbours::{
+    ClusterMeans, NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space,
+};
 use crate::{Merge, Monitor};
 
 /// A device that gives the CPU's answers, and an error after a number of answers.
@@ -97,6 +99,10 @@ impl Neighbours for FailingNeighbours<'_> {
 
     fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]) {
         self.neighbours.distances(query, references, distances);
+    }
+
+    fn clusters(&self) -> &ClusterMeans {
+        self.neighbours.clusters()
     }
 
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {

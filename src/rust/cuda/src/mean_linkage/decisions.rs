@@ -8,7 +8,9 @@ use gmhclust_core::error::Result;
 use gmhclust_core::linkage::geometric;
 use gmhclust_core::magnitude::largest;
 use gmhclust_core::metric::{Metric, Points};
-use gmhclust_core::neighbours::{MeanLinkage, NeighbourDevice, Neighbours, Space};
+use gmhclust_core::neighbours::{
+    MeanLinkage, NeighbourDevice, Neighbours, RemainingClusters, Space,
+};
 use gmhclust_core::testing::{draw, observations, Data, Random, DATA};
 use gmhclust_core::{Cpu, Device, Merge, Monitor, Observations};
 use libloading::{Library, Symbol};
@@ -23,7 +25,7 @@ type Round = unsafe extern "C" fn(*const Clusters, u32, u32, bool);
 fn function(name: &str) -> Symbol<'static, Round> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| host::library("mean_linkage.cpp", &[]));
-    // SAFETY: both functions have this type.
+    // SAFETY: all three functions have this type.
     unsafe { host::function(library, name) }
 }
 
@@ -33,6 +35,8 @@ struct KernelsOnCpu {
     blocks: u32,
     last_first: bool,
     most_open: u64,
+    /// Largest number of clusters that the kernels merge.
+    most_clusters: usize,
     /// Number of trees that the kernels made.
     made: AtomicUsize,
 }
@@ -44,28 +48,34 @@ impl KernelsOnCpu {
             blocks,
             last_first: false,
             most_open: u64::MAX,
+            most_clusters: usize::MAX,
             made: AtomicUsize::new(0),
         }
     }
 
-    /// The merges, and the counts after the last one.
+    /// The merges of points, and the counts after the last one.
     fn merges(&self, points: &Points, sizes: &[f64], linkage: MeanLinkage) -> (Vec<Merge>, Counts) {
-        self.merges_from(points, sizes, linkage, |_| {})
+        self.merges_of(&RemainingClusters {
+            linkage,
+            columns: points.columns(),
+            means: points.values(),
+            sizes,
+            variances: &vec![0.0; sizes.len()],
+            nearest: None,
+        })
     }
 
-    /// As [`Self::merges`], after a change of the clusters that are nearest at the start.
-    fn merges_from(
-        &self,
-        points: &Points,
-        sizes: &[f64],
-        linkage: MeanLinkage,
-        change: impl FnOnce(&mut [u32]),
-    ) -> (Vec<Merge>, Counts) {
-        let n = points.rows();
-        let (mut means, mut sizes_of) = (points.values().to_vec(), sizes.to_vec());
-        let (mut variances, mut distances) = (vec![0.0; n], vec![f64::NAN; n]);
+    /// As [`Self::merges`], of clusters.
+    fn merges_of(&self, remaining: &RemainingClusters<'_>) -> (Vec<Merge>, Counts) {
+        let (n, columns, linkage) = (remaining.count(), remaining.columns, remaining.linkage);
+        let (mut means, mut sizes) = (remaining.means.to_vec(), remaining.sizes.to_vec());
+        let mut variances = remaining.variances.to_vec();
+        let (mut distances, mut nearest) = match remaining.nearest {
+            Some((distances, nearest)) => (distances.to_vec(), nearest.to_vec()),
+            None => (vec![f64::NAN; n], vec![0; n]),
+        };
         let mut single_means = vec![f32::NAN; means.len()];
-        let (mut nearest, mut merged_in) = (vec![0u32; n], vec![0u32; n]);
+        let mut merged_in = vec![0u32; n];
         let mut live: Vec<u32> = (0..n as u32).collect();
         let (mut live_after_odd, mut changed) = (vec![0u32; n], live.clone());
         let mut open = vec![0u32; n];
@@ -74,15 +84,15 @@ impl KernelsOnCpu {
         let mut least_slots = vec![0u32; results];
         let (mut heights, mut lower, mut higher) = (vec![0.0; n], vec![0u32; n], vec![0u32; n]);
         let mut counts = Counts::new(n);
-        let (counts_at, nearest_at) = (&raw mut counts, nearest.as_mut_ptr());
-        let margins = Margins::new(points.columns(), largest(points.values()), linkage);
+        let counts_at = &raw mut counts;
+        let margins = Margins::new(columns, largest(&means), linkage);
         let clusters = Clusters {
             means: means.as_mut_ptr() as u64,
-            sizes: sizes_of.as_mut_ptr() as u64,
+            sizes: sizes.as_mut_ptr() as u64,
             variances: variances.as_mut_ptr() as u64,
             single_means: single_means.as_mut_ptr() as u64,
             distances: distances.as_mut_ptr() as u64,
-            nearest: nearest_at as u64,
+            nearest: nearest.as_mut_ptr() as u64,
             merged_in: merged_in.as_mut_ptr() as u64,
             live_after_even: live.as_mut_ptr() as u64,
             live_after_odd: live_after_odd.as_mut_ptr() as u64,
@@ -95,13 +105,15 @@ impl KernelsOnCpu {
             lower: lower.as_mut_ptr() as u64,
             higher: higher.as_mut_ptr() as u64,
             counts: counts_at as u64,
-            ..Clusters::new(points.columns(), linkage, margins, self.most_open)
+            ..Clusters::new(columns, linkage, margins, self.most_open)
         };
         // SAFETY: all arrays have the sizes that a device's have.
         unsafe {
-            function("host_first_search")(&clusters, n as u32, self.blocks, self.last_first);
-            change(std::slice::from_raw_parts_mut(nearest_at, n));
             let mut round = 0;
+            function("host_convert")(&clusters, n as u32, self.blocks, self.last_first);
+            if remaining.nearest.is_none() {
+                function("host_search")(&clusters, round, self.blocks, self.last_first);
+            }
             let ends = |counts: Counts| counts.should_end(n) || counts.merges as usize == n - 1;
             while !ends(counts_at.read_volatile()) {
                 round += 1;
@@ -140,19 +152,22 @@ impl NeighbourDevice for KernelsOnCpu {
         self.cpu.references(space, monitor)
     }
 
+    fn prefers_rounds(&self, clusters: usize, _columns: usize) -> bool {
+        clusters <= self.most_clusters
+    }
+
     fn merges_of_means(
         &self,
-        points: &Points,
-        sizes: &[f64],
-        linkage: MeanLinkage,
+        clusters: &RemainingClusters<'_>,
         monitor: &Monitor,
     ) -> Result<Option<Vec<Merge>>> {
-        let (merges, counts) = self.merges(points, sizes, linkage);
-        if counts.should_end(points.rows()) {
+        let (merges, counts) = self.merges_of(clusters);
+        if counts.should_end(clusters.count()) {
             return Ok(None);
         }
         self.made.fetch_add(1, Ordering::Relaxed);
-        monitor.advance(2 * points.rows() as u64 - 1);
+        let searches = clusters.nearest.map_or(clusters.count(), |_| 0);
+        monitor.advance((searches + merges.len()) as u64);
         Ok(Some(merges))
     }
 }
@@ -181,6 +196,8 @@ fn trees_have_the_bits_of_the_cpu() {
         let x = draw(&mut random, data, n, p);
         let device = KernelsOnCpu {
             last_first: round % 2 == 0,
+            // Searches find the first nearest clusters, and may make the first merges.
+            most_clusters: [usize::MAX, n - 1, n / 2 + 2][round % 3],
             ..KernelsOnCpu::new([1, 3, 40, 7, 2, 5, 1, 3, 1, 2, 1][round % 11])
         };
         let found = trees(&x, &device);
@@ -292,10 +309,21 @@ fn rounds_end_if_too_many_comparisons_need_double_precision() {
 fn a_cycle_of_nearest_clusters_is_searched_again() {
     let x = draw(&mut Random::of(9), Data::Plain, 5, 2);
     let points = Points::new(Metric::Euclidean, &x);
+    let clusters = RemainingClusters {
+        linkage: MeanLinkage::Ward,
+        columns: 2,
+        means: points.values(),
+        sizes: &[1.0; 5],
+        variances: &[0.0; 5],
+        nearest: None,
+    };
     let device = KernelsOnCpu::new(2);
-    let cycle = |nearest: &mut [u32]| nearest.copy_from_slice(&[1, 2, 3, 4, 0]);
-    let expected = device.merges(&points, &[1.0; 5], MeanLinkage::Ward).0;
-    let found = device.merges_from(&points, &[1.0; 5], MeanLinkage::Ward, cycle);
+    let expected = device.merges_of(&clusters).0;
+    let cycle = Some(([1.0; 5].as_slice(), [1, 2, 3, 4, 0].as_slice()));
+    let found = device.merges_of(&RemainingClusters {
+        nearest: cycle,
+        ..clusters
+    });
     assert_eq!(found.0, expected);
     assert_eq!(found.0.len(), 4);
 }

@@ -156,26 +156,31 @@ impl Kernels {
         })
     }
 
-    /// Starts the search for the nearest clusters of all `count` clusters, before the first round.
+    /// Prepares the first round of `count` clusters. Searches for the nearest clusters of all if
+    /// `search`.
     ///
     /// # Safety
     /// `clusters` has addresses of memory as mean_linkage_launch.cuh says, which lives until the
     /// stream is done.
-    pub unsafe fn first_search(
+    pub unsafe fn begin(
         &self,
         stream: &Arc<CudaStream>,
         clusters: &Clusters,
         count: u32,
+        search: bool,
     ) -> DriverResult<()> {
         // SAFETY: as the caller says.
         unsafe {
             self.start(stream, &self.convert, clusters, count)?;
-            self.search(stream, clusters, 0)
+            if search {
+                self.search(stream, clusters, 0)?;
+            }
         }
+        Ok(())
     }
 
     /// # Safety
-    /// As [`Self::first_search`].
+    /// As [`Self::begin`].
     unsafe fn search(
         &self,
         stream: &Arc<CudaStream>,
@@ -190,7 +195,7 @@ impl Kernels {
     /// Starts a round.
     ///
     /// # Safety
-    /// As [`Self::first_search`].
+    /// As [`Self::begin`].
     pub unsafe fn round(
         &self,
         stream: &Arc<CudaStream>,
@@ -208,7 +213,7 @@ impl Kernels {
     /// Starts a kernel, whose second argument is the round, or the number of clusters.
     ///
     /// # Safety
-    /// As [`Self::first_search`].
+    /// As [`Self::begin`].
     unsafe fn start(
         &self,
         stream: &Arc<CudaStream>,

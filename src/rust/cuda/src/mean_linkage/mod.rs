@@ -11,4 +11,4 @@ mod launch;
 mod margins;
 mod rounds;
 
-pub use rounds::{merges, Limits};
+pub use rounds::merges;

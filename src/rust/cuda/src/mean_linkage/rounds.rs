@@ -6,8 +6,7 @@ use cudarc::driver::sys::CUdevice_attribute;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::magnitude::largest_on_threads;
-use gmhclust_core::metric::Points;
-use gmhclust_core::neighbours::MeanLinkage;
+use gmhclust_core::neighbours::{MeanLinkage, RemainingClusters};
 use gmhclust_core::{Cpu, Merge, Monitor};
 
 use super::launch::{most_results, Clusters, Counts, Kernels, LINKING};
@@ -31,17 +30,8 @@ const LEAST_COORDINATE: f64 = 1e-130;
 /// Bytes that each cluster takes besides its mean.
 const BYTES_PER_CLUSTER: usize = 100;
 
-/// How large a linkage may be.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Largest number of pairs of coordinates that a search of all pairs of points compares.
-    pub coordinates: usize,
-    /// Largest number of bytes of the device's memory; `None` for no limit.
-    pub memory: Option<usize>,
-}
-
-/// All merges of the clusters of some points, whose sizes are `sizes`, in any order in which parts
-/// come before their unions. The threads of `cpu` copy the points.
+/// All merges of some clusters, in any order in which parts come before their unions. The threads
+/// of `cpu` copy the means. Uses at most `memory` bytes of the device, if given.
 ///
 /// Returns `None` if searches with bounds take less time, if the device has too little memory, or
 /// if clusters tie and the merges may differ from the CPU's.
@@ -50,34 +40,22 @@ pub struct Limits {
 /// `Error::Interrupt` when `monitor` says stop, `Error::Device` if the device fails.
 pub fn merges(
     device: &Arc<Device>,
-    points: &Points,
-    sizes: &[f64],
-    linkage: MeanLinkage,
-    limits: Limits,
-    (cpu, monitor): (&Cpu, &Monitor),
+    clusters: &RemainingClusters<'_>,
+    memory: Option<usize>,
+    cpu: &Cpu,
+    monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
-    let values = points.values();
-    if points.rows().saturating_mul(values.len()) > limits.coordinates {
+    let bytes = 12 * clusters.means.len() + BYTES_PER_CLUSTER * clusters.count();
+    if bytes > usable_memory(device, memory)? {
         return Ok(None);
     }
-    let bytes = 12 * values.len() + BYTES_PER_CLUSTER * points.rows();
-    if bytes > usable_memory(device, limits.memory)? {
+    let largest = cpu.install(|| largest_on_threads(clusters.means));
+    if clusters.linkage == MeanLinkage::Ward && largest < LEAST_COORDINATE {
         return Ok(None);
     }
-    let largest = cpu.install(|| largest_on_threads(values));
-    if linkage == MeanLinkage::Ward && largest < LEAST_COORDINATE {
-        return Ok(None);
-    }
-    let margins = Margins::new(points.columns(), largest, linkage);
+    let margins = Margins::new(clusters.columns, largest, clusters.linkage);
     let mut progress = Progress::new(monitor);
-    let made = unless_short(in_rounds(
-        device,
-        points,
-        sizes,
-        (linkage, margins),
-        &mut progress,
-        cpu,
-    ));
+    let made = unless_short(in_rounds(device, clusters, margins, &mut progress, cpu));
     let made = made?.flatten();
     if made.is_none() {
         progress.start_again();
@@ -88,24 +66,24 @@ pub fn merges(
 /// As [`merges`], without its limits.
 fn in_rounds(
     device: &Arc<Device>,
-    points: &Points,
-    sizes: &[f64],
-    (linkage, margins): (MeanLinkage, Margins),
+    remaining: &RemainingClusters<'_>,
+    margins: Margins,
     progress: &mut Progress<'_>,
     cpu: &Cpu,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error(LINKING, &error);
     let kernels = Kernels::new(device)?;
-    let memory = Memory::new(device, points, sizes, kernels.blocks);
+    let memory = Memory::new(device, remaining, kernels.blocks);
     let mut memory = memory.map_err(|error| device.error("making room for clusters", &error))?;
-    let values = points.values();
-    let mut sender = Sender::new(device, values.len(), 1, cpu)?;
-    sender.send(&mut memory.means, 0, values, cpu, progress.monitor)?;
-    let (n, columns) = (points.rows(), points.columns());
+    let mut sender = Sender::new(device, remaining.means.len(), 1, cpu)?;
+    sender.send(&mut memory.means, 0, remaining.means, cpu, progress.monitor)?;
+    let (n, columns) = (remaining.count(), remaining.columns);
     let most_open = most_open(device, columns).map_err(failed)?;
-    let clusters = memory.clusters(Clusters::new(columns, linkage, margins, most_open));
+    let options = Clusters::new(columns, remaining.linkage, margins, most_open);
+    let clusters = memory.clusters(options);
+    let searches = if remaining.nearest.is_some() { 0 } else { n };
     // SAFETY: `memory` has the arrays of `clusters`, and waits for the stream before it is dropped.
-    unsafe { kernels.first_search(&memory.stream, &clusters, n as u32) }.map_err(failed)?;
+    unsafe { kernels.begin(&memory.stream, &clusters, n as u32, searches > 0) }.map_err(failed)?;
     let (mut round, mut expected) = (0, 0);
     loop {
         let counts = memory.fetch_counts().map_err(failed)?;
@@ -114,7 +92,7 @@ fn in_rounds(
             return Ok(None);
         }
         let merges = counts.merges as usize;
-        progress.reach(n + merges);
+        progress.reach(searches + merges);
         if merges + 1 == n {
             return memory.fetch_merges(merges).map(Some).map_err(failed);
         }
@@ -191,20 +169,19 @@ struct Memory {
 }
 
 impl Memory {
-    /// Memory for one cluster of each point, except for the means. All clusters remain, and all are
-    /// to be searched for.
-    fn new(device: &Device, points: &Points, sizes: &[f64], blocks: u32) -> DriverResult<Self> {
-        let n = points.rows();
+    /// Memory for some clusters, with all their data but the means.
+    fn new(device: &Device, clusters: &RemainingClusters<'_>, blocks: u32) -> DriverResult<Self> {
+        let n = clusters.count();
         let stream = device.context.new_stream()?;
         let slots: Vec<u32> = (0..n as u32).collect();
         let results = most_results(n, blocks);
         // SAFETY: the kernels write each array before they read it; the host writes the means.
-        let memory = unsafe {
+        let mut memory = unsafe {
             Self {
-                means: stream.alloc(points.values().len())?,
-                sizes: stream.clone_htod(sizes)?,
-                variances: stream.alloc_zeros(n)?,
-                single_means: stream.alloc(points.values().len())?,
+                means: stream.alloc(clusters.means.len())?,
+                sizes: stream.clone_htod(clusters.sizes)?,
+                variances: stream.clone_htod(clusters.variances)?,
+                single_means: stream.alloc(clusters.means.len())?,
                 distances: stream.alloc(n)?,
                 nearest: stream.alloc(n)?,
                 merged_in: stream.alloc_zeros(n)?,
@@ -222,6 +199,11 @@ impl Memory {
                 stream,
             }
         };
+        if let Some((distances, nearest)) = clusters.nearest {
+            let stream = &memory.stream;
+            stream.memcpy_htod(distances, &mut memory.distances)?;
+            stream.memcpy_htod(nearest, &mut memory.nearest)?;
+        }
         // Other streams copy the means. And the copies in host memory must live until they have
         // been transferred.
         memory.stream.synchronize()?;

@@ -35,7 +35,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::{
-    BlockSink, MeanLinkage, NeighbourLists, NeighbourRequest, Neighbours, Space,
+    BlockSink, ClusterMeans, MeanLinkage, NeighbourLists, NeighbourRequest, Neighbours, Space,
 };
 use gmhclust_core::tasks::join;
 use gmhclust_core::Cpu;
@@ -468,6 +468,10 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
 
     fn distances(&self, query: u32, references: &[u32], distances: &mut [f64]) {
         self.host.distances(query, references, distances);
+    }
+
+    fn clusters(&self) -> &ClusterMeans {
+        self.host.clusters()
     }
 
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {

@@ -24,7 +24,8 @@ fn the_gpu_has_the_bits_of_the_cpu() {
         };
         Cuda::new(None, Arc::new(Cpu::new(4).unwrap()), handover).unwrap()
     });
-    let in_rounds = cuda(4).with_mean_linkage();
+    let in_rounds = cuda(4).with_mean_linkage(usize::MAX);
+    let after_searches = cuda(4).with_mean_linkage(1 << 18);
     let mut random = Random(13);
     for (round, data) in DATA.into_iter().enumerate() {
         let n = if round % 2 == 0 { 200 } else { 3000 };
@@ -33,7 +34,7 @@ fn the_gpu_has_the_bits_of_the_cpu() {
         let x = draw(&mut random, data, n, p);
         let ward = |on: &dyn NeighbourDevice| geometric::ward(&x, on, &Monitor::default());
         let expected = ward(&cpu);
-        for cuda in [cuda, &in_rounds] {
+        for cuda in [cuda, &in_rounds, &after_searches] {
             assert!(ward(cuda) == expected, "Ward, {data:?}");
         }
         let points = Points::new(Metric::Cosine { absolute: false }, &x);
@@ -42,14 +43,14 @@ fn the_gpu_has_the_bits_of_the_cpu() {
                 geometric::average(points.clone(), on, &Monitor::default())
             };
             let expected = average(&cpu);
-            for cuda in [cuda, &in_rounds] {
+            for cuda in [cuda, &in_rounds, &after_searches] {
                 assert!(average(cuda) == expected, "average, {data:?}");
             }
             let mcquitty = |on: &dyn NeighbourDevice| {
                 geometric::mcquitty(points.clone(), on, &Monitor::default())
             };
             let expected = mcquitty(&cpu);
-            for cuda in [cuda, &in_rounds] {
+            for cuda in [cuda, &in_rounds, &after_searches] {
                 assert!(mcquitty(cuda) == expected, "mcquitty, {data:?}");
             }
         }
@@ -72,7 +73,7 @@ fn the_gpu_has_the_bits_of_the_cpu() {
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn rounds_of_small_data_have_the_bits_of_the_cpu() {
-    let (cpu, cuda) = (Cpu::new(2).unwrap(), cuda(2).with_mean_linkage());
+    let (cpu, cuda) = (Cpu::new(2).unwrap(), cuda(2).with_mean_linkage(usize::MAX));
     for (round, data) in DATA.into_iter().enumerate() {
         let x = draw(
             &mut Random(16),
@@ -95,7 +96,7 @@ fn rounds_of_small_data_have_the_bits_of_the_cpu() {
 #[ignore = "needs an NVIDIA GPU"]
 fn rounds_of_many_clusters_have_the_bits_of_the_cpu() {
     // Most searches take large tiles, and the last ones small tiles.
-    let (cpu, cuda) = (Cpu::new(4).unwrap(), cuda(4).with_mean_linkage());
+    let (cpu, cuda) = (Cpu::new(4).unwrap(), cuda(4).with_mean_linkage(usize::MAX));
     for (data, n, p) in [(Data::Mixture, 20_000, 9), (Data::Counts, 9000, 40)] {
         let x = draw(&mut Random(15), data, n, p);
         let ward = |on: &dyn NeighbourDevice| geometric::ward(&x, on, &Monitor::default());

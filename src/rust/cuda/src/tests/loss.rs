@@ -54,7 +54,7 @@ impl Setting {
             cuda = cuda.without_blocks();
         }
         if self.mean_linkage {
-            cuda = cuda.with_mean_linkage();
+            cuda = cuda.with_mean_linkage(usize::MAX);
         }
         Ok(cuda)
     }

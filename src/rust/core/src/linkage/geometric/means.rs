@@ -13,7 +13,9 @@ use crate::memory;
 use crate::merge::Merge;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::neighbours::{Exclusion, MeanLinkage, NeighbourDevice, NeighbourRequest, Space};
+use crate::neighbours::{
+    Exclusion, MeanLinkage, NeighbourDevice, NeighbourRequest, RemainingClusters, Space,
+};
 use crate::observations::Observations;
 
 /// Ward's linkage of the rows of `x`: the tree and the heights of R's `hclust(dist(x), "ward.D2")`,
@@ -122,8 +124,20 @@ fn merges_of_distinct(
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
-    if let Some(merges) = device.merges_of_means(points, sizes, linkage, monitor)? {
-        return Ok(merges);
+    let (n, columns) = (points.rows(), points.columns());
+    let prefers_rounds = device.prefers_rounds(n, columns);
+    if prefers_rounds {
+        let clusters = RemainingClusters {
+            linkage,
+            columns,
+            means: points.values(),
+            sizes,
+            variances: &memory::zeros(memory::OBSERVATIONS, n)?,
+            nearest: None,
+        };
+        if let Some(merges) = device.merges_of_means(&clusters, monitor)? {
+            return Ok(merges);
+        }
     }
     let near = near_points(points, linkage, device, monitor)?;
     let space = Space::Clusters {
@@ -132,7 +146,9 @@ fn merges_of_distinct(
         linkage,
     };
     let mut clusters = device.references(space, monitor)?;
-    ReciprocalMerges::new(points, sizes, linkage, near, &mut *clusters, monitor)?.all()
+    let merges = ReciprocalMerges::new(points, sizes, linkage, near, &mut *clusters, monitor)?;
+    // Rounds that were given up once are not tried again.
+    merges.all((!prefers_rounds).then_some(device))
 }
 
 /// The distinct points, and the merges of equal points.

@@ -5,6 +5,7 @@ mod centred;
 mod centroid;
 mod means;
 mod near_clusters;
+mod nearest;
 mod reciprocal_merges;
 
 pub use centroid::{centroid, median};

@@ -10,18 +10,17 @@
 //! contains none of the clusters found. Unions inherit the bounds of their parts
 //! ([`bound_of_union`]).
 
-use std::collections::BTreeSet;
-
 use rayon::prelude::*;
 
 use super::near_clusters::{bound_of_union, NearClusters, WANTED};
+use super::nearest::{Nearest, CLUSTERS, NONE};
 use crate::error::Result;
 use crate::matrix::bounding_box_on_threads;
 use crate::memory;
 use crate::merge::Merge;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{Exclusion, MeanLinkage, NeighbourRequest, Neighbours};
+use crate::neighbours::{Exclusion, MeanLinkage, NeighbourDevice, NeighbourRequest, Neighbours};
 use crate::tasks::on_slots;
 
 /// Number of clusters per task of a thread, where a cluster takes a few reads, and where it takes
@@ -37,12 +36,6 @@ const CLUSTERS_AT_A_TIME: usize = 1 << 14;
 /// clusters share one nearest cluster, and each merge of it would repeat the searches of them all.
 /// Apart from ties, the tree does not depend on it.
 pub const SEARCHES_PER_MERGE: usize = 32;
-
-/// No slot.
-const NONE: u32 = u32::MAX;
-
-/// The start of memory errors: what needs the memory.
-const CLUSTERS: &str = "the clusters of a linkage need";
 
 /// The merges so far, and the remaining clusters.
 pub struct ReciprocalMerges<'a> {
@@ -118,15 +111,28 @@ impl<'a> ReciprocalMerges<'a> {
         self.sizes.len() - self.merges.len()
     }
 
-    /// Merges all clusters to one. Returns the merges, each after the merges of its parts.
+    /// Merges all clusters to one. Returns the merges, each after the merges of its parts. Once few
+    /// enough clusters remain, `device` makes the other merges by itself, if it can.
     ///
     /// # Errors
     /// The errors of the device, and `Error::Interrupt` when the monitor says stop.
-    pub fn all(mut self) -> Result<Vec<Merge>> {
+    pub fn all<D: NeighbourDevice + ?Sized>(
+        mut self,
+        mut device: Option<&D>,
+    ) -> Result<Vec<Merge>> {
+        let columns = self.neighbours.clusters().columns();
         let mut changed = self.remaining()?;
         self.settle(&changed, changed.len())?;
         while self.clusters() > 1 {
             self.monitor.check()?;
+            let is_ready = |device: &mut &D| {
+                self.nearest.are_known() && device.prefers_rounds(self.clusters(), columns)
+            };
+            if let Some(device) = device.take_if(is_ready) {
+                if self.rest_is_merged_by(device)? {
+                    break;
+                }
+            }
             let pairs = self.reciprocal(&changed);
             if pairs.is_empty() {
                 changed = self.search_unknown()?;
@@ -147,6 +153,33 @@ impl<'a> ReciprocalMerges<'a> {
             self.settle(&changed, pairs.len())?;
         }
         Ok(self.merges)
+    }
+
+    /// Makes the remaining merges on a device, if it can. All nearest clusters must be known.
+    fn rest_is_merged_by(&mut self, device: &(impl NeighbourDevice + ?Sized)) -> Result<bool> {
+        let remaining = self.remaining()?;
+        let slots = memory::collected(CLUSTERS, remaining.iter().map(|changed| changed.slot))?;
+        let mut number_of = memory::filled(CLUSTERS, self.sizes.len(), NONE)?;
+        for (number, &slot) in (0..).zip(&slots) {
+            number_of[slot as usize] = number;
+        }
+        let distances = slots.iter().map(|&slot| self.nearest.of(slot).0);
+        let distances = memory::collected(CLUSTERS, distances)?;
+        let nearest = slots.iter().map(|&slot| self.nearest.of(slot).1);
+        let nearest = nearest.map(|slot| number_of[slot as usize]);
+        let nearest = memory::collected(CLUSTERS, nearest)?;
+        let clusters = self.neighbours.clusters().select(&slots)?;
+        let clusters = clusters.remaining((&distances, &nearest));
+        let merges = device.merges_of_means(&clusters, self.monitor)?;
+        let Some(merges) = merges else {
+            return Ok(false);
+        };
+        self.merges.extend(merges.into_iter().map(|merge| Merge {
+            lower: slots[merge.lower as usize],
+            higher: slots[merge.higher as usize],
+            ..merge
+        }));
+        Ok(true)
     }
 
     /// All remaining clusters, as changed clusters.
@@ -374,79 +407,4 @@ fn diagonal(points: &Points) -> f64 {
     let (least, greatest) = bounding_box_on_threads(n, |i| points.row(i), columns);
     let spans = least.iter().zip(&greatest).map(|(l, g)| g - l);
     spans.map(|span| span * span).sum::<f64>().sqrt()
-}
-
-/// The nearest cluster of each cluster, by slot. A slot is a reverse neighbour of the slot of its
-/// nearest cluster.
-struct Nearest {
-    /// By slot: the distance of the nearest cluster and its slot; [`NONE`] if it is not known.
-    of: Vec<(f64, u32)>,
-    /// The slots of clusters that [`Nearest::forget`] was called for.
-    unknown: BTreeSet<u32>,
-    /// By slot, its first reverse neighbour.
-    first_reverse_neighbour: Vec<u32>,
-    /// By slot, the next reverse neighbour of the same slot.
-    next_reverse_neighbour: Vec<u32>,
-}
-
-impl Nearest {
-    /// `n` slots whose nearest clusters are not known.
-    fn new(n: usize) -> Result<Self> {
-        Ok(Self {
-            of: memory::filled(CLUSTERS, n, (f64::NAN, NONE))?,
-            unknown: BTreeSet::new(),
-            first_reverse_neighbour: memory::filled(CLUSTERS, n, NONE)?,
-            next_reverse_neighbour: memory::filled(CLUSTERS, n, NONE)?,
-        })
-    }
-
-    /// The distance and the slot of a slot's nearest; [`NONE`] if it is not known.
-    fn of(&self, slot: u32) -> (f64, u32) {
-        self.of[slot as usize]
-    }
-
-    /// Records the nearest cluster of a slot that is no reverse neighbour, and makes the slot a
-    /// reverse neighbour.
-    fn set(&mut self, slot: u32, nearest: (f64, u32)) {
-        self.of[slot as usize] = nearest;
-        self.unknown.remove(&slot);
-        let first = &mut self.first_reverse_neighbour[nearest.1 as usize];
-        self.next_reverse_neighbour[slot as usize] = std::mem::replace(first, slot);
-    }
-
-    /// Marks the nearest cluster of a slot that is no reverse neighbour as not known.
-    fn forget(&mut self, slot: u32) {
-        self.of[slot as usize] = (f64::NAN, NONE);
-        self.unknown.insert(slot);
-    }
-
-    /// Whether the nearest of a slot was forgotten, and not found again.
-    fn is_unknown(&self, slot: u32) -> bool {
-        self.unknown.contains(&slot)
-    }
-
-    /// The first slot whose nearest was forgotten.
-    fn first_unknown(&self) -> Option<u32> {
-        self.unknown.first().copied()
-    }
-
-    /// The reverse neighbours of a slot.
-    fn reverse_neighbours(&self, of: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut next = self.first_reverse_neighbour[of as usize];
-        std::iter::from_fn(move || {
-            let neighbour = next;
-            next = *self.next_reverse_neighbour.get(neighbour as usize)?;
-            Some(neighbour)
-        })
-    }
-
-    /// Removes the reverse neighbours of a slot.
-    fn clear_reverse_neighbours_of(&mut self, slot: u32) {
-        self.first_reverse_neighbour[slot as usize] = NONE;
-    }
-
-    /// Removes all reverse neighbours.
-    fn clear_reverse_neighbours(&mut self) {
-        self.first_reverse_neighbour.fill(NONE);
-    }
 }

@@ -412,6 +412,13 @@ impl Neighbours for CpuNeighbours<'_> {
         }
     }
 
+    fn clusters(&self) -> &ClusterMeans {
+        match &self.space {
+            SearchSpace::Clusters(clusters) => clusters,
+            SearchSpace::Points(..) => panic!("these are points"),
+        }
+    }
+
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
         let SearchSpace::Clusters(clusters) = &mut self.space else {
             unreachable!("only clusters are merged");
