@@ -130,7 +130,7 @@ search_block <- function(rows, search) {
       on.exit(gknn_release(points))
       among <- nrow(block) + c(1, nrow(queries))
       update_block(found, rows, search, points, nrow(block), first, among)
-    }, NULL)
+    }, NULL, threads = search$device$threads)
   }
   if (!is.null(search$files)) return(write_block(search$files, rows, found))
   if (search$get_distance) found else found["index"]
@@ -210,5 +210,5 @@ inspect_matrix <- function(x, arg, search, call) {
     prepared <- prepare_points(block, NULL, before$digest, search, call)
     gknn_release(prepared$points)
     list(rows = c(before$rows, prepared$rows + first - 1L), digest = prepared$digests[1])
-  }, list(rows = integer(0), digest = ""))
+  }, list(rows = integer(0), digest = ""), threads = search$device$threads)
 }

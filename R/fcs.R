@@ -186,7 +186,8 @@ fcs_reader <- function(files, transform) {
   reader_of_files(files, vapply(files, function(file) file$layout$events, 0), function(file, ...) {
     ranges <- file$layout$ranges[file$columns]
     values <- read_records(file, ..., file$columns, ranges, file$cofactors)
-    colnames(values) <- columns
+    # `colnames<-` would copy the values.
+    dimnames(values) <- list(NULL, columns)
     user_transformed(values, transform)
   })
 }

@@ -437,7 +437,7 @@ assign_in_blocks <- function(x, at, search, progress, call) {
     rows <- seq.int(first, length.out = count)
     if (columns[1] > 0) index[rows, ] <<- found$index
     if (columns[2] > 0) value[rows, ] <<- found$value
-  }, NULL)
+  }, NULL, threads = search$threads)
   list(index = as.vector(index), value = as.vector(value))
 }
 

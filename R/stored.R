@@ -55,7 +55,7 @@ store_rows <- function(x, arg, need, options, call) {
     step <- display$step(nrow(block))
     run_job(job_stored_append(handle, block, threads), step, reading_rows, call)
     display$done(nrow(block))
-  }, NULL, values = min(handed_values, block_values()))
+  }, NULL, values = min(handed_values, block_values()), threads = threads)
   run_job(job_stored_end(handle), FALSE, reading_rows, call)
   done <- TRUE
   # R keeps the memory of the last blocks otherwise.

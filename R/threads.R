@@ -54,10 +54,10 @@ default_threads <- function() {
   min(wanted, limits)
 }
 
-# Number of threads to check `values` numbers, before the arguments of a call are checked: the
-# number of the session, or 1 if more threads would not save some milliseconds.
-threads_for_check <- function(values) {
-  if (values < 2^22) return(1L)
+# Number of threads for work on `values` numbers, before the arguments of a call are checked: the
+# number of the session, or 1 if there are fewer numbers than `fewest`.
+session_threads <- function(values, fewest) {
+  if (values < fewest) return(1L)
   min(c(as_thread_count(session_option("threads")), default_threads())[1], most_threads())
 }
 

@@ -136,3 +136,22 @@ test_that("results do not depend on the number of threads, bit for bit", {
     )
   }
 })
+
+test_that("files are read by the threads of the call", {
+  values <- matrix((seq_len(2^17) * 7919) %% 65521, ncol = 2, dimnames = list(NULL, c("a", "b")))
+  x <- observations(write_test_fcs(tempfile(fileext = ".fcs"), values))
+  before <- options(gmhclust.threads = 2)
+  on.exit(options(before))
+  used <- integer(0)
+  read <- job_records
+  local_function("job_records", function(...) {
+    used <<- c(used, ...elt(...length()))
+    read(...)
+  })
+  # This reads few values.
+  expect_identical(x[1:2, ], values[1:2, ] + 0)
+  for (threads in c(1, 3)) suppressWarnings(gkmeans(x, 2, iter.max = 1, threads = threads))
+  expect_identical(as.matrix(x), values + 0)
+  expect_identical(used, c(1L, 1L, 3L, 2L))
+  expect_identical(getOption("gmhclust.threads"), 2)
+})

@@ -39,8 +39,29 @@ pub struct Filling {
 }
 
 enum Destination {
-    Memory(Vec<f64>),
+    Memory {
+        /// All values; zeros where no rows have been handed over.
+        all: Vec<f64>,
+        /// Number of values that have been handed over.
+        count: usize,
+    },
     Scratch(ScratchWriter),
+}
+
+/// The place for the next `more` of all values, of which `count` have been handed over.
+///
+/// # Errors
+/// `Error::Input` if there are too many.
+fn next_values<'a>(
+    all: &'a mut [f64],
+    count: &mut usize,
+    more: usize,
+) -> CoreResult<&'a mut [f64]> {
+    let before = *count;
+    let to = all.get_mut(before..before + more);
+    let to = to.ok_or_else(|| CoreError::Input("there are too many rows".into()))?;
+    *count += more;
+    Ok(to)
 }
 
 impl Kind for Stored {
@@ -63,7 +84,8 @@ impl Filling {
             None => {
                 let bytes = size_of::<f64>() * rows * columns;
                 plan("the observations need", bytes as f64)?;
-                Destination::Memory(memory::room("the observations need", rows * columns)?)
+                let all = memory::zeros("the observations need", rows * columns)?;
+                Destination::Memory { all, count: 0 }
             }
         };
         Ok(Self {
@@ -80,7 +102,13 @@ impl Filling {
     /// `Error::Input` if there are too many; `Error::Memory` if the disk is full.
     pub fn append(&mut self, values: &[f64]) -> CoreResult<()> {
         self.maximum.update(values);
-        self.put(values)
+        match &mut self.to {
+            Destination::Memory { all, count } => {
+                next_values(all, count, values.len())?.copy_from_slice(values);
+                Ok(())
+            }
+            Destination::Scratch(writer) => writer.append(values),
+        }
     }
 
     /// Appends the rows of a matrix, on several threads.
@@ -88,19 +116,20 @@ impl Filling {
     /// # Errors
     /// As [`Self::append`].
     pub fn append_block(&mut self, block: ArrayView2<f64>, cpu: &Cpu) -> CoreResult<()> {
-        let visit = |values: &[f64]| self.maximum.update(values);
-        let rows = cpu.install(|| matrix::stacked_with_visitor(&[block], self.columns, visit))?;
-        self.put(rows.values())
-    }
-
-    fn put(&mut self, values: &[f64]) -> CoreResult<()> {
+        let maximum = &self.maximum;
+        let visit = |values: &[f64]| maximum.update(values);
         match &mut self.to {
-            Destination::Memory(all) if all.len() + values.len() <= self.rows * self.columns => {
-                all.extend_from_slice(values);
+            Destination::Memory { all, count } => {
+                let to = next_values(all, count, block.len())?;
+                cpu.install(|| matrix::copy_with_visitor(&block, to, visit));
                 Ok(())
             }
-            Destination::Memory(_) => Err(CoreError::Input("there are too many rows".into())),
-            Destination::Scratch(writer) => writer.append(values),
+            Destination::Scratch(writer) => {
+                let columns = self.columns;
+                let rows =
+                    cpu.install(|| matrix::stacked_with_visitor(&[block], columns, visit))?;
+                writer.append(rows.values())
+            }
         }
     }
 
@@ -111,9 +140,10 @@ impl Filling {
     pub fn finish(self) -> CoreResult<Observations> {
         let largest = self.maximum.value();
         let x = match self.to {
-            Destination::Memory(values) => {
-                let rows = values.len() / self.columns.max(1);
-                Observations::in_memory(values, (rows, self.columns), largest)
+            Destination::Memory { mut all, count } => {
+                all.truncate(count);
+                let rows = count / self.columns.max(1);
+                Observations::in_memory(all, (rows, self.columns), largest)
             }
             Destination::Scratch(writer) => {
                 Observations::stored(Arc::new(writer.finish()?), self.columns, largest)

@@ -126,14 +126,21 @@ pub fn stacked_with_visitor(
     visit: impl Fn(&[f64]) + Sync,
 ) -> Result<Array2<f64>> {
     stacked_by(parts, columns, |to, part| {
-        to.par_chunks_mut(BLOCK * columns.max(1))
-            .enumerate()
-            .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
-            .for_each(|(block, to)| {
-                copy_from_row(to, block * BLOCK, part);
-                visit(to);
-            });
+        copy_with_visitor(part, to, &visit)
     })
+}
+
+/// Writes the rows of a matrix to `to`, on the threads of the calling pool. Also passes all values
+/// to `visit`, block by block, while they are in cache.
+pub fn copy_with_visitor(from: &ArrayView2<f64>, to: &mut [f64], visit: impl Fn(&[f64]) + Sync) {
+    let columns = from.ncols().max(1);
+    to.par_chunks_mut(BLOCK * columns)
+        .enumerate()
+        .with_min_len((ROWS_AT_A_TIME / BLOCK / columns).max(1))
+        .for_each(|(block, to)| {
+            copy_from_row(to, block * BLOCK, from);
+            visit(to);
+        });
 }
 
 /// The rows of `x`, which may have any layout, in this order. Works on the threads of the calling
