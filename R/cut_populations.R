@@ -118,7 +118,7 @@
 #'     \item{`k`, `min_members`}{the number of populations, and the minimum, as a count.}
 #'     \item{`nearest`}{whether the rest was assigned to the nearest populations.}
 #'     \item{`levels`}{the names of the populations; initially their numbers.}
-#'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"`, `"k"` or `"branches"`.}
+#'     \item{`chosen_by`}{how they were chosen: `"valleys"`, `"mass"`, `"k"` or `"branches"`.}
 #'     \item{`separation`}{a data frame with a row for each population: the `nearest` other
 #'       population, which is the most similar one, and the depth of the `valley` between both. `NA`
 #'       without `x`.}
@@ -247,7 +247,7 @@ cut_populations <- function(tree,
   if (rest == "nearest") {
     population <- with_nearest(leaf_means(data), population, model, call, options$threads)
   }
-  way <- if (!is.null(branches)) {
+  chosen_by <- if (!is.null(branches)) {
     "branches"
   } else if (!is.null(k)) {
     "k"
@@ -258,16 +258,16 @@ cut_populations <- function(tree,
   }
   result <- new_populations(
     population, members, levels,
-    min_members = min_size, nearest = rest == "nearest", way = way,
+    min_members = min_size, nearest = rest == "nearest", chosen_by = chosen_by,
     separation = separation_of(found, by_size),
     splits = splits_of(condensed, nodes, tree$height, found),
     clusters = match(group, by_size, nomatch = 0L),
     roots = roots_of(condensed$node, group, by_size, nodes$count),
-    finer = if (way == "valleys") max(found$finer) else NA_integer_,
+    finer = if (chosen_by == "valleys") max(found$finer) else NA_integer_,
     model = model, names = tree$labels,
     strength = strength, outlier = density$outlier
   )
-  if (way == "valleys") inform_of_large_population(result, options$finer, call)
+  if (chosen_by == "valleys") inform_of_large_population(result, options$finer, call)
   result
 }
 

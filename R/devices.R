@@ -50,7 +50,8 @@
 #'
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations. It compares all
 #' observations with all centers in single precision or, for many centers on data center GPUs, in
-#' half precision. Assignments that rounding errors leave undecided are decided in double precision.
+#' half precision; if there are very many, it only compares with centers near the own one (see
+#' [gkmeans()]). Assignments that rounding errors leave undecided are decided in double precision.
 #' The CPU computes the total sum of squares and, if a cluster has more than 1 in 8 of the
 #' observations, the sums within clusters.
 #'

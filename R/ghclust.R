@@ -114,10 +114,10 @@
 #' ([gmst()]).
 #'
 #' For the cosine and correlations, rows are scaled to unit length, for correlations after centring,
-#' so that the distance of two rows is 1 minus their product. The mean distance of the members of
-#' two clusters then is 1 minus the product of the clusters' means, so average linkage needs the
-#' means only. In the means of `"mcquitty"`, both parts of a cluster have the same weight. As for
-#' Ward's linkage of data, nearest neighbours are found by searches among the means.
+#' so that the distance of two rows is 1 minus their dot product. The mean distance of the members
+#' of two clusters then is 1 minus the dot product of the clusters' means, so average linkage needs
+#' the means only. In the means of `"mcquitty"`, both parts of a cluster have the same weight. As
+#' for Ward's linkage of data, nearest neighbours are found by searches among the means.
 #'
 #' Centroid and median linkage use Müllner's generic algorithm. Time grows with n^2. With a matrix,
 #' this is also the worst case, except for these two linkages; without a matrix, many tied or nearly

@@ -7,7 +7,8 @@
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
 #'   observations when below 1, else a count. The default, 0.5, is the default of \pkg{mhca};
 #'   *Threshold* in [gmhclust()] recommends less.
-#' @param scale,quick,normalize As in [gmhclust()].
+#' @param scale,normalize As in [gmhclust()].
+#' @param quick `TRUE` is `distance = "centroid"` of [gmhclust()], `FALSE` is `"full"`.
 #' @param g Apriori clusters, as `apriori` of [gmhclust()], but not a number of clusters.
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
 #' @param gParallel If `FALSE`, a single thread does all the work.

@@ -30,10 +30,10 @@ print.populations <- function(x, ...) {
   if (is_single_number(finer) && finer > k) {
     cat("A finer level has ", finer, " populations: level = \"finer\"\n", sep = "")
   }
-  if (identical(attr(x, "way"), "mass") && !is.null(attr(x, "strength"))) {
+  if (identical(attr(x, "chosen_by"), "mass") && !is.null(attr(x, "strength"))) {
     cat("Chosen by density, as HDBSCAN does; attributes `strength` and `outlier` have the\n",
         "strengths of membership and the outlier scores\n", sep = "")
-  } else if (identical(attr(x, "way"), "mass")) {
+  } else if (identical(attr(x, "chosen_by"), "mass")) {
     cat("Chosen by the heights of the tree alone; with the observations, `x`, populations are\n",
         "found by the valleys between them\n", sep = "")
   }

@@ -12,7 +12,7 @@ below <- function(merge, id) {
 
 # All but how the populations were chosen.
 plain <- function(populations) {
-  attr(populations, "way") <- attr(populations, "finer") <- NULL
+  attr(populations, "chosen_by") <- attr(populations, "finer") <- NULL
   populations
 }
 
@@ -27,7 +27,7 @@ test_that("the roots of populations make the same populations", {
   valleys <- cut_populations(tree, x = x, min_members = 20)
   again <- cut_populations(tree, x = x, min_members = 20, branches = attr(valleys, "roots"))
   expect_identical(plain(again), plain(valleys))
-  expect_identical(attr(again, "way"), "branches")
+  expect_identical(attr(again, "chosen_by"), "branches")
 })
 
 test_that("any branches that do not overlap are populations, and may be united", {

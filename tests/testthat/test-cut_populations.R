@@ -250,7 +250,7 @@ test_that("without k, populations are those that valleys keep apart, by the slow
       expect_identical(plain(found), expected$clear)
       expect_identical(plain(finer), expected$finer)
       expect_identical(attr(found, "finer"), attr(finer, "k"))
-      expect_identical(attr(found, "way"), "valleys")
+      expect_identical(attr(found, "chosen_by"), "valleys")
       several <- several + (attr(found, "k") > 1)
     }
   }
@@ -302,7 +302,7 @@ test_that("each population says which one is the most alike, and each split how 
     }
     given <- cut_populations(case$h, k, x = case$x)
     expect_identical(attr(given, "splits"), splits)
-    expect_identical(attr(given, "way"), "k")
+    expect_identical(attr(given, "chosen_by"), "k")
     expect_identical(nrow(attr(given, "separation")), k)
     without <- cut_populations(case$h, k)
     expect_identical(plain(without), plain(given))

@@ -51,7 +51,10 @@ def figures(table):
     """The figures of the table by name; that of a size for each thread has a name of its own."""
     found = {}
     one = re.findall(r"^pub const (\w+): \w+ = ([^{;]*);", table, re.M)
-    sizes = r"^pub const (\w+): Sizes = Sizes \{\s*least: ([^,]*),\s*per_thread: ([^,]*),"
+    sizes = (
+        r"^pub const (\w+): ThreadThreshold = ThreadThreshold \{"
+        r"\s*least: ([^,]*),\s*per_thread: ([^,]*),"
+    )
     for name, value in one:
         found[name] = number(value)
     for name, least, per_thread in re.findall(sizes, table, re.M):

@@ -21,7 +21,7 @@ use crate::vector;
 
 /// Observations that are being handed over, or that are complete. Jobs share them with R's object.
 #[derive(Clone)]
-pub struct Stored(Arc<Mutex<State>>);
+pub struct StoredObservations(Arc<Mutex<State>>);
 
 pub enum State {
     Filling(Filling),
@@ -34,11 +34,11 @@ pub enum State {
 pub struct Filling {
     rows: usize,
     pub columns: usize,
-    to: Destination,
+    to: RowsDestination,
     maximum: RunningMaximum,
 }
 
-enum Destination {
+enum RowsDestination {
     Memory {
         /// All values; zeros where no rows have been handed over.
         all: Vec<f64>,
@@ -64,7 +64,7 @@ fn next_values<'a>(
     Ok(to)
 }
 
-impl Kind for Stored {
+impl Kind for StoredObservations {
     const TAG: &'static CStr = c"gmhclust observations";
 }
 
@@ -80,12 +80,12 @@ impl Filling {
             return Err(CoreError::Input(format!("`x` has {rows} rows, too many")));
         }
         let to = match folder {
-            Some(folder) => Destination::Scratch(ScratchWriter::new(folder)?),
+            Some(folder) => RowsDestination::Scratch(ScratchWriter::new(folder)?),
             None => {
                 let bytes = size_of::<f64>() * rows * columns;
                 plan("the observations need", bytes as f64)?;
                 let all = memory::zeros("the observations need", rows * columns)?;
-                Destination::Memory { all, count: 0 }
+                RowsDestination::Memory { all, count: 0 }
             }
         };
         Ok(Self {
@@ -103,11 +103,11 @@ impl Filling {
     pub fn append(&mut self, values: &[f64]) -> CoreResult<()> {
         self.maximum.update(values);
         match &mut self.to {
-            Destination::Memory { all, count } => {
+            RowsDestination::Memory { all, count } => {
                 next_values(all, count, values.len())?.copy_from_slice(values);
                 Ok(())
             }
-            Destination::Scratch(writer) => writer.append(values),
+            RowsDestination::Scratch(writer) => writer.append(values),
         }
     }
 
@@ -119,12 +119,12 @@ impl Filling {
         let maximum = &self.maximum;
         let visit = |values: &[f64]| maximum.update(values);
         match &mut self.to {
-            Destination::Memory { all, count } => {
+            RowsDestination::Memory { all, count } => {
                 let to = next_values(all, count, block.len())?;
                 cpu.install(|| matrix::copy_with_visitor(&block, to, visit));
                 Ok(())
             }
-            Destination::Scratch(writer) => {
+            RowsDestination::Scratch(writer) => {
                 let columns = self.columns;
                 let rows =
                     cpu.install(|| matrix::stacked_with_visitor(&[block], columns, visit))?;
@@ -140,12 +140,12 @@ impl Filling {
     pub fn finish(self) -> CoreResult<Observations> {
         let largest = self.maximum.value();
         let x = match self.to {
-            Destination::Memory { mut all, count } => {
+            RowsDestination::Memory { mut all, count } => {
                 all.truncate(count);
                 let rows = count / self.columns.max(1);
                 Observations::in_memory(all, (rows, self.columns), largest)
             }
-            Destination::Scratch(writer) => {
+            RowsDestination::Scratch(writer) => {
                 Observations::stored(Arc::new(writer.finish()?), self.columns, largest)
             }
         }?;
@@ -158,7 +158,7 @@ impl Filling {
     }
 }
 
-impl Stored {
+impl StoredObservations {
     pub fn new(state: State) -> Self {
         Self(Arc::new(Mutex::new(state)))
     }
@@ -184,7 +184,7 @@ impl Stored {
 pub enum Data {
     /// A matrix of R.
     Matrix(Robj),
-    Stored(Arc<Observations>),
+    StoredObservations(Arc<Observations>),
 }
 
 impl Data {
@@ -193,8 +193,8 @@ impl Data {
     /// # Errors
     /// `Error::Input` if it is neither.
     pub fn of(x: Robj) -> CoreResult<Self> {
-        match Pointer::<Stored>::try_from(&x) {
-            Ok(stored) => Ok(Self::Stored(stored.observations()?)),
+        match Pointer::<StoredObservations>::try_from(&x) {
+            Ok(stored) => Ok(Self::StoredObservations(stored.observations()?)),
             Err(_) => Ok(Self::Matrix(x)),
         }
     }
@@ -206,7 +206,7 @@ impl Data {
     pub fn dim(&self) -> CoreResult<(usize, usize)> {
         match self {
             Self::Matrix(x) => rvalue::size(x, "x"),
-            Self::Stored(x) => Ok(x.dim()),
+            Self::StoredObservations(x) => Ok(x.dim()),
         }
     }
 
@@ -214,7 +214,7 @@ impl Data {
     pub fn bytes_per_value(&self) -> usize {
         match self {
             Self::Matrix(_) => size_of::<f64>(),
-            Self::Stored(_) => 0,
+            Self::StoredObservations(_) => 0,
         }
     }
 }
@@ -224,7 +224,7 @@ impl Data {
 pub enum Rows<'a> {
     /// A matrix of R, column by column, and its number of columns.
     Matrix(&'a [f64], usize),
-    Stored(&'a Observations),
+    StoredObservations(&'a Observations),
 }
 
 impl<'a> Rows<'a> {
@@ -237,7 +237,7 @@ impl<'a> Rows<'a> {
             Self::Matrix(values, columns) => {
                 Columns::new(values, values.len() / columns.max(1), used)
             }
-            Self::Stored(x) => Columns::of(x, used),
+            Self::StoredObservations(x) => Columns::of(x, used),
         }
     }
 
@@ -245,7 +245,7 @@ impl<'a> Rows<'a> {
     pub fn input(self) -> Input<'a> {
         match self {
             Self::Matrix(values, columns) => Input::Matrix(vector::matrix(values, columns)),
-            Self::Stored(x) => Input::Observations(x),
+            Self::StoredObservations(x) => Input::Observations(x),
         }
     }
 
@@ -258,7 +258,7 @@ impl<'a> Rows<'a> {
             Self::Matrix(values, columns) => {
                 vector::observations(values, columns, cpu).map(Cow::Owned)
             }
-            Self::Stored(x) => Ok(Cow::Borrowed(x)),
+            Self::StoredObservations(x) => Ok(Cow::Borrowed(x)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
-use gmhclust_engine::Choice;
+use gmhclust_engine::BackendChoice;
 
 use crate::arguments::{self, Fields};
 use crate::{rvalue, vector};
@@ -11,9 +11,9 @@ use crate::{rvalue, vector};
 ///
 /// # Errors
 /// `Error::Input` if the list has other elements.
-pub fn choice(list: &List) -> CoreResult<Choice> {
+pub fn choice(list: &List) -> CoreResult<BackendChoice> {
     let fields = Fields::new("device", list);
-    Ok(Choice {
+    Ok(BackendChoice {
         backend: fields.get("backend")?,
         threads: arguments::threads(fields.get("threads")?),
         devices: match fields.integers("devices")? {

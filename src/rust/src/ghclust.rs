@@ -15,8 +15,8 @@ use crate::rvalue::{self, Values};
 use crate::spanning::Spanning;
 use crate::{arguments, device, vector};
 
-/// The start of memory errors for the smallest need of a linkage: copies of data, and the tree. The
-/// device checks its own memory.
+/// First words of a memory error about the smallest need of a linkage: copies of data, and the
+/// tree. The device checks its own memory.
 const TREE: &str = "the observations and their tree need";
 
 /// Bytes per observation of a tree, including its copy in R.

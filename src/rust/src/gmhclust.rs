@@ -17,8 +17,8 @@ use crate::results::{components_to_r, r_integer};
 use crate::rvalue::{self, Values};
 use crate::{device, vector};
 
-/// The start of memory errors for the smallest need of a clustering: a copy of the data, and the
-/// tree. The device checks its own memory.
+/// First words of a memory error about the smallest need of a clustering: a copy of the data, and
+/// the tree. The device checks its own memory.
 const TREE: &str = "the observations and their tree need";
 
 /// Bytes per observation of a tree, including its copy in R.
@@ -75,7 +75,7 @@ fn job_gmhclust(
             let mut clusterer = match (partition, inner) {
                 (Some(partition), Some(inner)) => {
                     let inner = by_cluster(inner, &partition);
-                    Clusterer::above(x, partition, inner, &options, cpu)
+                    Clusterer::from_inner_merges(x, partition, inner, &options, cpu)
                 }
                 (partition, _) => Clusterer::new(x, partition, &options, cpu),
             }?;

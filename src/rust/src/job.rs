@@ -116,8 +116,8 @@ impl Job {
                 };
                 Self::start_reading(rows, x, Ok(work), to_r)
             }
-            Ok(((rows, _), work, Data::Stored(x))) => {
-                let work = move |monitor: &Monitor| work(monitor, Rows::Stored(&x));
+            Ok(((rows, _), work, Data::StoredObservations(x))) => {
+                let work = move |monitor: &Monitor| work(monitor, Rows::StoredObservations(&x));
                 Self::start(rows, Ok(work), to_r)
             }
         }

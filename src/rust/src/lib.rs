@@ -1,4 +1,5 @@
-//! The boundary to R: converts arguments and results, nothing else.
+//! The boundary to R: converts arguments and results. Besides, it has arithmetic that must give the
+//! bits of R's own C code (`squares`, `records`), and locks of folders (`folder_lock`).
 //!
 //! Every long computation is a [`job::Job`]. Each function that R users call has a file with the
 //! functions that start its jobs. Such a function parses its arguments, prepares the work, and

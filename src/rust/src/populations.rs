@@ -1,7 +1,7 @@
 //! cut_populations(): populations that valleys keep apart.
 
 use extendr_api::prelude::*;
-use gmhclust_core::populations::{Condensed, Found, PopulationSearch};
+use gmhclust_core::populations::{CondensedTree, FoundPopulations, PopulationSearch};
 use gmhclust_core::{dendrogram, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::data::{Data, Rows};
@@ -65,7 +65,8 @@ fn job_populations(
         Ok(move |monitor: &Monitor, x: Rows| {
             let x = x.columns(&used)?;
             let compare = |a: u32, b: u32| x.compare(a, b);
-            let tree = Condensed::new(&merge, &members, leaf.as_deref(), &node, &split, compare)?;
+            let tree =
+                CondensedTree::new(&merge, &members, leaf.as_deref(), &node, &split, compare)?;
             let search = PopulationSearch::new(&tree, &x, monitor);
             let found = arguments::cpu(threads)?.install(|| search.find(chosen, finer))?;
             Ok((tree.len(), found))
@@ -87,7 +88,7 @@ fn groups_of(chosen: &[i32]) -> Vec<Vec<usize>> {
 }
 
 /// The populations found in a tree, given its number of clusters, as an R list.
-fn found_to_r((clusters, found): (usize, Found)) -> CoreResult<Robj> {
+fn found_to_r((clusters, found): (usize, FoundPopulations)) -> CoreResult<Robj> {
     let numbers = |groups: &[Vec<usize>]| {
         let mut numbers = vec![0; clusters];
         for (group, its_clusters) in groups.iter().enumerate() {

@@ -92,7 +92,7 @@ impl<'a> Matrix<'a> {
                     steps,
                 }
             }
-            Rows::Stored(x) => {
+            Rows::StoredObservations(x) => {
                 let (rows, columns) = x.dim();
                 let steps = Steps {
                     row: columns,

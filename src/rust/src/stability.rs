@@ -14,7 +14,7 @@ use crate::memory::plan;
 use crate::rvalue::{self, Values};
 use crate::{device, vector};
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const NEEDS: &str = "drawing and comparing trees needs";
 
 /// Bytes for each observation, besides its values: leaves, and the members of a draw.

@@ -8,7 +8,7 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::arguments;
-use crate::data::{Filling, State, Stored};
+use crate::data::{Filling, State, StoredObservations};
 use crate::folder::path_of;
 use crate::job::Job;
 use crate::memory::plan;
@@ -38,7 +38,7 @@ fn job_stored_begin(rows: f64, columns: i32, folder: Robj) -> Robj {
     let prepare = || {
         let columns = usize::try_from(columns).unwrap_or(0);
         let filling = Filling::new(rows as usize, columns, path(&folder)?.as_deref())?;
-        Ok(move |_: &Monitor| Ok(Stored::new(State::Filling(filling))))
+        Ok(move |_: &Monitor| Ok(StoredObservations::new(State::Filling(filling))))
     };
     Job::start(0, prepare(), Pointer::make).into_r()
 }
@@ -50,11 +50,11 @@ fn job_stored_begin(rows: f64, columns: i32, folder: Robj) -> Robj {
 /// @return External pointer to the job, whose value is NULL.
 /// @noRd
 #[extendr]
-fn job_stored_append(stored: Pointer<Stored>, block: Robj, threads: i32) -> Robj {
+fn job_stored_append(stored: Pointer<StoredObservations>, block: Robj, threads: i32) -> Robj {
     let prepare = || {
         let (rows, columns) = rvalue::size(&block, "x")?;
         plan("a block of rows needs", (8 * rows * columns) as f64)?;
-        let stored = Stored::clone(&stored);
+        let stored = StoredObservations::clone(&stored);
         Ok(move |_: &Monitor, values: &[f64]| {
             let mut state = stored.state();
             let State::Filling(mut filling) = std::mem::replace(&mut *state, State::Nothing) else {
@@ -80,9 +80,9 @@ fn job_stored_append(stored: Pointer<Stored>, block: Robj, threads: i32) -> Robj
 /// @return External pointer to the job, whose value is NULL.
 /// @noRd
 #[extendr]
-fn job_stored_end(stored: Pointer<Stored>) -> Robj {
+fn job_stored_end(stored: Pointer<StoredObservations>) -> Robj {
     let prepare = || {
-        let stored = Stored::clone(&stored);
+        let stored = StoredObservations::clone(&stored);
         Ok(move |_: &Monitor| {
             let mut state = stored.state();
             let State::Filling(filling) = std::mem::replace(&mut *state, State::Nothing) else {
@@ -105,7 +105,7 @@ fn job_stored_end(stored: Pointer<Stored>) -> Robj {
 /// @noRd
 #[extendr]
 fn job_stored_changed(
-    stored: Pointer<Stored>,
+    stored: Pointer<StoredObservations>,
     columns: Robj,
     scale: Robj,
     shift: Robj,
@@ -137,7 +137,7 @@ fn job_stored_changed(
                 filling.append(&changed)?;
             }
             let x = Arc::new(filling.finish()?);
-            Ok(Stored::new(State::Complete(x)))
+            Ok(StoredObservations::new(State::Complete(x)))
         })
     };
     Job::start(0, prepare(), Pointer::make).into_r()
@@ -150,7 +150,7 @@ fn job_stored_changed(
 /// @return External pointer to the job. Its value is a double matrix.
 /// @noRd
 #[extendr]
-fn job_stored_read(stored: Pointer<Stored>, rows: Robj, columns: Robj) -> Robj {
+fn job_stored_read(stored: Pointer<StoredObservations>, rows: Robj, columns: Robj) -> Robj {
     let prepare = || {
         let x = stored.observations()?;
         let columns = arguments::numbers(&columns, "columns")?;
@@ -186,7 +186,7 @@ fn job_stored_read(stored: Pointer<Stored>, rows: Robj, columns: Robj) -> Robj {
 /// @return NULL.
 /// @noRd
 #[extendr]
-fn stored_release(stored: Pointer<Stored>) {
+fn stored_release(stored: Pointer<StoredObservations>) {
     *stored.state() = State::Nothing;
 }
 

@@ -55,9 +55,7 @@ impl Cpu {
     /// `Error::Input` for 0 threads, `Error::Memory` if the system refuses to start them.
     pub fn new(threads: usize) -> Result<Self> {
         if threads == 0 {
-            return Err(Error::Input(
-                "`threads` is 0, it needs to be at least 1".into(),
-            ));
+            return Err(Error::Input("`threads` is 0; it must be at least 1".into()));
         }
         let mut started = Threads::default();
         let pool = rayon::ThreadPoolBuilder::new()

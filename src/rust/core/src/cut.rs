@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const NEEDS: &str = "cutting the tree needs";
 
 /// The cluster of each observation after all but the last `clusters - 1` merges.

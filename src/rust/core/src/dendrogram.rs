@@ -9,7 +9,7 @@ pub use faults::{crossings, Faults};
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const TREE: &str = "the tree needs";
 
 /// A binary tree over `n` observations as R's `hclust` stores it.

@@ -10,7 +10,7 @@ use crate::monitor::Monitor;
 /// Number of rows hashed per task, between two checks of the monitor. Only the time depends on it.
 const ROWS_AT_A_TIME: usize = 1 << 10;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const WHAT: &str = "finding equal rows needs";
 
 /// The distinct rows of a matrix, numbered in the order of their first rows.

@@ -7,7 +7,7 @@ use crate::memory;
 /// number of values, so that the table takes little time.
 const SMALL: usize = 1 << 14;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const CODES: &str = "the codes of labels need";
 
 /// Labels, and their places in a list of them.

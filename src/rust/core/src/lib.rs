@@ -29,10 +29,11 @@
 //!
 //! Modules import only from modules above them in this list:
 //!
-//! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`],
-//!   [`matrix`], [`magnitude`], [`observations`], [`digest`], [`checksum`], [`distinct`],
-//!   [`labels`], [`cpu`], [`lazy_rows`], [`tasks`], [`records`], [`simd`], [`next_float`],
-//!   [`single_precision`], [`active_positions`], [`optimal_order`], [`agreement`];
+//! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`matrix`],
+//!   [`magnitude`], [`observations`], [`digest`], [`checksum`], [`distinct`], [`labels`], [`cpu`],
+//!   [`lazy_rows`], [`tasks`], [`records`], [`simd`], [`next_float`], [`single_precision`],
+//!   [`active_positions`];
+//! * building blocks of trees: [`cut`], [`optimal_order`], [`agreement`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];

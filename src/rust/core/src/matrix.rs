@@ -55,7 +55,7 @@ impl<S: Data> RowSlices for ArrayBase<S, Ix2> {
 /// # Errors
 /// `Error::Memory` if there is not enough memory.
 pub fn zeros(rows: usize, columns: usize) -> Result<Array2<f64>> {
-    let values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
+    let values = memory::zeros(memory::COPY_OF_OBSERVATIONS, rows * columns)?;
     Ok(of_rows(values, rows, columns))
 }
 
@@ -80,7 +80,7 @@ pub fn into_values(x: Array2<f64>) -> Vec<f64> {
 /// # Errors
 /// `Error::Memory` if there is not enough memory.
 pub fn take_rows(values: &[f64], columns: usize, rows: &[u32]) -> Result<Array2<f64>> {
-    let mut taken = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
+    let mut taken = memory::zeros(memory::COPY_OF_OBSERVATIONS, rows.len() * columns)?;
     copy_rows(values, columns, rows, &mut taken);
     Ok(of_rows(taken, rows.len(), columns))
 }
@@ -154,7 +154,7 @@ pub fn rows_with_visitor(
     visit: impl Fn(&[f64]) + Sync,
 ) -> Result<Array2<f64>> {
     let columns = x.ncols();
-    let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
+    let mut values = memory::zeros(memory::COPY_OF_OBSERVATIONS, rows.len() * columns)?;
     values
         .par_chunks_mut(BLOCK * columns.max(1))
         .zip(rows.par_chunks(BLOCK))
@@ -177,7 +177,7 @@ fn stacked_by(
     copy: impl Fn(&mut [f64], &ArrayView2<f64>),
 ) -> Result<Array2<f64>> {
     let rows = parts.iter().map(|part| part.nrows()).sum();
-    let mut values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
+    let mut values = memory::zeros(memory::COPY_OF_OBSERVATIONS, rows * columns)?;
     let mut rest = &mut values[..];
     for part in parts {
         if part.ncols() != columns {
@@ -289,13 +289,17 @@ pub fn bounding_box_on_threads<'a>(
 
 /// The centre of row-major values: by column, the median of at most 1000 evenly spaced rows, which
 /// outliers do not move.
-pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
+pub fn sampled_medians(values: &[f64], columns: usize) -> Vec<f64> {
     let row = |row: usize| &values[row * columns..][..columns];
-    middle_of(values.len() / columns.max(1), row, columns)
+    sampled_medians_of(values.len() / columns.max(1), row, columns)
 }
 
-/// As [`middle`], of `rows` rows, given a function that returns a row.
-pub fn middle_of<'a>(rows: usize, row: impl Fn(usize) -> &'a [f64], columns: usize) -> Vec<f64> {
+/// As [`sampled_medians`], of `rows` rows, given a function that returns a row.
+pub fn sampled_medians_of<'a>(
+    rows: usize,
+    row: impl Fn(usize) -> &'a [f64],
+    columns: usize,
+) -> Vec<f64> {
     /// Largest number of rows in the sample.
     const ROWS: usize = 1000;
 

@@ -65,8 +65,8 @@ fn refusable<T>(ask: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// The start of memory errors of copies of observations.
-pub const OBSERVATIONS: &str = "a copy of the observations needs";
+/// First words of a memory error about a copy of observations.
+pub const COPY_OF_OBSERVATIONS: &str = "a copy of the observations needs";
 
 /// Share of a limit that requests leave free, for memory that the process, other allocators and the
 /// kernel take without a request here. The number is a convention. If too low, a process near its

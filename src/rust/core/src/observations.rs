@@ -234,12 +234,12 @@ impl PartialEq for Observations {
 pub(crate) fn check_size(rows: usize, columns: usize) -> Result<()> {
     if rows < 2 {
         return Err(Error::Input(format!(
-            "`x` has {rows} row(s), clustering needs at least 2"
+            "`x` has {rows} row(s); clustering needs at least 2"
         )));
     }
     if columns == 0 {
         return Err(Error::Input(
-            "`x` has no columns, clustering needs at least 1".into(),
+            "`x` has no columns; clustering needs at least 1".into(),
         ));
     }
     Ok(())
@@ -250,7 +250,7 @@ pub(crate) fn not_finite<'a>(mut values: impl Iterator<Item = &'a f64>, columns:
     let found = (0..).zip(&mut values).find(|(_, value)| !value.is_finite());
     let (at, value) = found.expect("a value is not finite");
     Error::Input(format!(
-        "`x` has {value} in row {}, column {}, clustering needs finite values",
+        "`x` has {value} in row {}, column {}; clustering needs finite values",
         at / columns + 1,
         at % columns + 1
     ))

@@ -14,7 +14,7 @@ use cudarc::driver::{result, sys, CudaContext};
 use gmhclust_core::mahalanobis::{cluster, Distance, Options, Subthreshold};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{Cpu, Monitor, Observations};
-use gmhclust_cuda::{devices, startup, Cuda, Handover};
+use gmhclust_cuda::{devices, startup, Cuda, GpuThresholds};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -111,7 +111,7 @@ fn whole(n: usize, p: usize, chosen: Option<&[usize]>) -> Result<()> {
 
 fn open(chosen: Option<&[usize]>) -> Result<Cuda> {
     let cpu = Arc::new(Cpu::new(THREADS)?);
-    Ok(Cuda::new(chosen, cpu, Handover::default())?)
+    Ok(Cuda::new(chosen, cpu, GpuThresholds::default())?)
 }
 
 fn data(n: usize, p: usize) -> Observations {

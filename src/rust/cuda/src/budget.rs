@@ -21,7 +21,7 @@ fn parse_memory(value: &str) -> Result<Option<usize>> {
     match value.parse::<f64>() {
         Ok(bytes) if bytes >= 1.0 && bytes.is_finite() => Ok(Some(bytes as usize)),
         _ => Err(Error::Input(format!(
-            "the environment variable `{MEMORY}` is \"{value}\", it needs to be a number of bytes"
+            "the environment variable `{MEMORY}` is \"{value}\"; it must be a number of bytes"
         ))),
     }
 }

@@ -18,8 +18,8 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 use crate::agglomerate::Agglomerator;
 use crate::budget::memory_from_environment;
 use crate::device::{self, Device};
-use crate::handover::Handover;
 use crate::neighbours::CudaNeighbours;
+use crate::thresholds::GpuThresholds;
 use crate::{dissimilarities, distances, kmeans, mean_linkage, policy};
 
 /// One or more CUDA devices, and the CPU that works with them.
@@ -27,7 +27,7 @@ pub struct Cuda {
     devices: Vec<Arc<Device>>,
     /// The CPU. It does the host's part of the work, and all work that the devices cannot do.
     cpu: Arc<Cpu>,
-    handover: Handover,
+    thresholds: GpuThresholds,
     /// Largest number of bytes of a device's memory that a search for neighbours may take; `None`
     /// for no limit.
     memory: Option<usize>,
@@ -39,27 +39,27 @@ impl Cuda {
     /// # Errors
     /// `Error::Device` if one of the chosen devices cannot be used, or if there is no device.
     /// `Error::Input` if `GMHCLUST_DEVICE_MEMORY` is not a number of bytes.
-    pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
+    pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, thresholds: GpuThresholds) -> Result<Self> {
         let devices = match chosen {
             Some(chosen) => Device::shared_each(chosen)
                 .into_iter()
                 .collect::<Result<_>>()?,
             None => usable(Device::shared_each(&numbers()?))?,
         };
-        Self::on(devices, cpu, handover)
+        Self::on(devices, cpu, thresholds)
     }
 
     /// Opens only the first usable device, because opening a device takes time and device memory.
     ///
     /// # Errors
     /// As [`Cuda::new`].
-    pub fn on_first(cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
+    pub fn on_first(cpu: Arc<Cpu>, thresholds: GpuThresholds) -> Result<Self> {
         let numbers = numbers()?;
         let devices = first_usable(numbers.iter().map(|&number| Device::shared(number)))?;
-        Self::on(devices, cpu, handover)
+        Self::on(devices, cpu, thresholds)
     }
 
-    fn on(devices: Vec<Arc<Device>>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
+    fn on(devices: Vec<Arc<Device>>, cpu: Arc<Cpu>, thresholds: GpuThresholds) -> Result<Self> {
         if devices.is_empty() {
             return Err(Error::Device(
                 "there is no CUDA device on this machine".into(),
@@ -68,20 +68,20 @@ impl Cuda {
         Ok(Self {
             devices,
             cpu,
-            handover,
+            thresholds,
             memory: memory_from_environment()?,
         })
     }
 
     /// Returns this device with merging in thread blocks switched off.
     pub fn without_blocks(mut self) -> Self {
-        self.handover.block_problems = usize::MAX;
+        self.thresholds.block_problems = usize::MAX;
         self
     }
 
     /// Returns this device with large blocks for any number of problems.
     pub fn with_large_blocks(mut self) -> Self {
-        self.handover.large_block_problems = usize::MAX;
+        self.thresholds.large_block_problems = usize::MAX;
         self
     }
 
@@ -92,10 +92,11 @@ impl Cuda {
         self
     }
 
-    /// Returns this device with linkages by means made in rounds on a GPU, from the beginning or
-    /// once searches have left few enough clusters: square of their number, times columns.
+    /// Returns this device with another limit on linkages by means in rounds on a GPU: they begin
+    /// once the square of the number of clusters, times the number of columns, is at most
+    /// `coordinates`.
     pub fn with_mean_linkage(mut self, coordinates: usize) -> Self {
-        self.handover.mean_linkage_coordinates = coordinates;
+        self.thresholds.mean_linkage_coordinates = coordinates;
         self
     }
 
@@ -168,7 +169,7 @@ impl AgglomerationDevice for Cuda {
         let agglomerator = Agglomerator {
             devices: &self.devices,
             cpu: &self.cpu,
-            handover: &self.handover,
+            thresholds: &self.thresholds,
         };
         agglomerator.agglomerate(problems, monitor)
     }
@@ -181,9 +182,9 @@ impl NeighbourDevice for Cuda {
         monitor: &'a Monitor,
     ) -> Result<Box<dyn Neighbours + 'a>> {
         let (devices, cpu) = (&self.devices, &*self.cpu);
-        let (handover, memory) = (&self.handover, self.memory);
+        let (thresholds, memory) = (&self.thresholds, self.memory);
         self.cpu.install(|| {
-            let neighbours = CudaNeighbours::new(devices, cpu, space, handover, memory, monitor)?;
+            let neighbours = CudaNeighbours::new(devices, cpu, space, thresholds, memory, monitor)?;
             Ok::<Box<dyn Neighbours>, _>(match neighbours {
                 Some(neighbours) => Box::new(neighbours),
                 None => Box::new(CpuNeighbours::new(space, monitor)?),
@@ -193,7 +194,7 @@ impl NeighbourDevice for Cuda {
 
     fn prefers_rounds(&self, clusters: usize, columns: usize) -> bool {
         let pairs = clusters.saturating_mul(clusters);
-        pairs.saturating_mul(columns) <= self.handover.mean_linkage_coordinates
+        pairs.saturating_mul(columns) <= self.thresholds.mean_linkage_coordinates
     }
 
     fn merges_of_means(
@@ -229,11 +230,11 @@ impl LinkageDevice for Cuda {
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
-        if n < self.handover.matrix_observations || !dissimilarities::fits(recurrence.linkage) {
+        if n < self.thresholds.matrix_observations || !dissimilarities::fits(recurrence.linkage) {
             return self.cpu.dissimilarities(source, n, recurrence, monitor);
         }
         let device = &self.devices[0];
-        let chain_clusters = self.handover.chain_clusters;
+        let chain_clusters = self.thresholds.chain_clusters;
         dissimilarities::dissimilarities(
             device,
             source,
@@ -256,29 +257,29 @@ impl KMeansDevice for Cuda {
     ) -> Result<Assigned> {
         let centers = start.centers();
         let coordinates = (x.nrows() * x.ncols()).saturating_mul(centers);
-        let of_one = self.handover.kmeans_coordinates_per_device.max(1);
-        let paying = (coordinates / of_one).max(1);
+        let of_one = self.thresholds.kmeans_coordinates_per_device.max(1);
+        let worthwhile_devices = (coordinates / of_one).max(1);
         let devices =
-            if coordinates < self.handover.kmeans_coordinates || !Frame::is_useful(x.ncols()) {
+            if coordinates < self.thresholds.kmeans_coordinates || !Frame::is_useful(x.ncols()) {
                 Vec::new()
             } else {
-                kmeans::fitting(&self.devices, x, centers, paying)?
+                kmeans::fitting(&self.devices, x, centers, worthwhile_devices)?
             };
         if devices.is_empty() {
             return self.cpu.iterate(x, start, iterations, monitor);
         }
         let columns = x.ncols().saturating_sub(policy::KMEANS_HALF_COLUMNS);
-        let on = kmeans::KMeansOn {
+        let on = kmeans::CudaKMeans {
             devices: &devices,
-            grouped_from: self.handover.kmeans_grouped_centers,
+            grouped_from: self.thresholds.kmeans_grouped_centers,
             coded: kmeans::CodePolicy {
-                rows: self.handover.kmeans_coded_observations,
-                centers: self.handover.kmeans_coded_centers,
+                rows: self.thresholds.kmeans_coded_observations,
+                centers: self.thresholds.kmeans_coded_centers,
             },
-            in_halves: centers * columns >= self.handover.kmeans_half_coordinates,
+            in_halves: centers * columns >= self.thresholds.kmeans_half_coordinates,
             near: kmeans::NearPolicy {
-                centers: self.handover.kmeans_near_centers,
-                ratio: self.handover.kmeans_near_ratio,
+                centers: self.thresholds.kmeans_near_centers,
+                ratio: self.thresholds.kmeans_near_ratio,
             },
             cpu: &self.cpu,
         };

@@ -377,7 +377,7 @@ fn in_range(points: &Points) -> bool {
 /// The points' values, coordinate by coordinate.
 fn by_coordinate(points: &Points) -> Result<Vec<f64>> {
     let (rows, columns) = (points.rows(), points.columns());
-    let mut values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
+    let mut values = memory::zeros(memory::COPY_OF_OBSERVATIONS, rows * columns)?;
     values
         .par_chunks_mut(rows.max(1))
         .enumerate()

@@ -185,7 +185,7 @@ impl Binary {
 
 const MISMATCH: &str = "text and numbers do not belong together";
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const NEEDS: &str = "decompressing the kernels needs";
 
 fn open(packed: &'static [u8]) -> Result<LzmaReader<&'static [u8]>> {

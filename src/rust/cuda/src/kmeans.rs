@@ -81,7 +81,7 @@ fn fits(device: &Device, x: &LazyRows, centers: usize) -> Result<bool> {
 
 /// The devices and threads that k-means runs on, and its thresholds.
 #[derive(Clone, Copy)]
-pub struct KMeansOn<'a> {
+pub struct CudaKMeans<'a> {
     /// One or more devices, which must be [`fitting`].
     pub devices: &'a [Arc<Device>],
     /// Whether devices with tensor cores compare in half precision first.
@@ -101,13 +101,13 @@ pub struct KMeansOn<'a> {
 /// # Errors
 /// As [`gmhclust_core::kmeans::KMeansDevice::iterate`].
 pub fn kmeans(
-    on: KMeansOn,
+    on: CudaKMeans,
     x: &LazyRows,
     start: Start,
     iterations: usize,
     monitor: &Monitor,
 ) -> Result<Assigned> {
-    let KMeansOn { devices, cpu, .. } = on;
+    let CudaKMeans { devices, cpu, .. } = on;
     // The first device draws while the others receive the observations.
     let prepared = on_each(devices.iter().enumerate(), |(number, device)| {
         let observations = DeviceObservations::new(device, x, cpu, monitor)?;

@@ -4,7 +4,7 @@
 //! blocks (`blocks`) or as trees (`tree`), searches for neighbours (`neighbours`), distances
 //! (`distances`), dissimilarities of clusters (`dissimilarities`), linkages by means
 //! (`mean_linkage`) and k-means (`kmeans`). The devices do all work that they can. The caller sets
-//! the sizes below which the CPU takes over, by a [`Handover`] with figures of the [`policy`].
+//! the sizes below which the CPU takes over, by a [`GpuThresholds`] with figures of the [`policy`].
 //!
 //! `device` opens devices and loads kernels. The modules that use it do not handle contexts.
 
@@ -17,7 +17,6 @@ mod cuda;
 mod device;
 mod dissimilarities;
 mod distances;
-mod handover;
 #[cfg(test)]
 mod host;
 mod kernels;
@@ -36,11 +35,12 @@ mod stored;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod tree;
 
 pub use cuda::Cuda;
 pub use device::{devices, DeviceInfo};
-pub use handover::Handover;
+pub use thresholds::GpuThresholds;
 /// Largest numbers of clusters and of columns for which a GPU makes all merges of a large problem
 /// (`tree`).
 pub use tree::{MOST_CLUSTERS as MOST_TREE_CLUSTERS, MOST_COLUMNS as MOST_TREE_COLUMNS};

@@ -33,7 +33,7 @@ impl Limits {
             }),
             Ok(text) => Self::parse(&text).ok_or_else(|| {
                 Error::Input(format!(
-                    "the environment variable `{LIMITS}` is \"{text}\", it needs to be a compute \
+                    "the environment variable `{LIMITS}` is \"{text}\"; it must be a compute \
                      capability, bytes of shared memory of a block, and a number of \
                      multiprocessors, such as \"7.5,65536,40\""
                 ))

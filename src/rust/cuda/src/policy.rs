@@ -10,23 +10,22 @@
 //! Each figure has three entries:
 //!
 //! - what it counts, with the unit,
-//! - the benchmark run that it came from, a file in `inst/benchmarks/results`, or "not measured in
-//!   the tree" if there is no file,
+//! - the benchmark run that it came from, a file in `inst/benchmarks/results`, or "no result file",
 //! - what happens if it is wrong.
 //!
 //! The runs were made on an H200, compared with cores of an Intel Xeon.
 
-/// A size that grows with the number of CPU threads. An open GPU is faster from size `least` on.
+/// A size that grows with the number of CPU threads: an open GPU is faster from size `least` on.
 /// Each CPU thread adds `per_thread`, to pay for opening the GPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizes {
+pub struct ThreadThreshold {
     pub least: usize,
     pub per_thread: usize,
 }
 
-impl Sizes {
+impl ThreadThreshold {
     /// The size from which opening a GPU is faster than using this number of CPU threads.
-    pub fn beside(&self, threads: usize) -> usize {
+    pub fn for_threads(&self, threads: usize) -> usize {
         self.least + self.per_thread * threads
     }
 }
@@ -40,7 +39,7 @@ impl Sizes {
 ///   takes 0.2 s, for which `per_thread` pays.
 /// - If wrong: if it is too low, opening the GPU and making single merges one after the other take
 ///   longer than the CPU. If it is too high, a problem of 9,000 clusters takes 1.5 times as long.
-pub const TREE_CLUSTERS: Sizes = Sizes {
+pub const TREE_CLUSTERS: ThreadThreshold = ThreadThreshold {
     least: 4_096,
     per_thread: 500,
 };
@@ -52,7 +51,7 @@ pub const TREE_CLUSTERS: Sizes = Sizes {
 ///   than 16 threads for 2,000 clusters and faster for 4,000.
 /// - If wrong: if it is too low, as for [`TREE_CLUSTERS`]. If it is too high, a problem of 4,000
 ///   clusters takes twice as long.
-pub const FULL_TREE_CLUSTERS: Sizes = Sizes {
+pub const FULL_TREE_CLUSTERS: ThreadThreshold = ThreadThreshold {
     least: 2_048,
     per_thread: 250,
 };
@@ -127,7 +126,7 @@ pub const BLOCK_PROBLEMS_PER_THREAD: usize = 4;
 /// - Run: no result file.
 /// - If wrong: if it is too low, opening the GPU takes longer than the work. If it is too high, the
 ///   CPU does work alone that the GPU does faster.
-pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
+pub const BLOCK_OBSERVATIONS: ThreadThreshold = ThreadThreshold {
     least: 8_192,
     per_thread: 1_000,
 };
@@ -175,7 +174,7 @@ pub struct BlockCosts {
     /// Time of a merge of an apriori cluster that all blocks of a GPU together merge as a tree,
     /// while they make other trees, and while other blocks merge other apriori clusters.
     pub merge_in_tree: f64,
-    /// The same time if no blocks merge other apriori clusters: see [`FEW_ON_CPU`].
+    /// The same time if no blocks merge other apriori clusters: see [`CPU_SHARE_BESIDE_TREES`].
     pub merge_in_only_trees: f64,
 }
 
@@ -207,7 +206,7 @@ pub const BLOCK_COSTS: BlockCosts = BlockCosts {
 /// - Run: no result file.
 /// - If wrong: if it is too high, trees wait for the CPU. If it is too low, one small apriori
 ///   cluster makes blocks merge all large ones.
-pub const FEW_ON_CPU: f64 = 0.25;
+pub const CPU_SHARE_BESIDE_TREES: f64 = 0.25;
 
 /// Thread blocks leave further apriori clusters to trees and to the CPU only if this reduces the
 /// time to less than this share.
@@ -483,7 +482,7 @@ pub const MEAN_LINKAGE_COORDINATES: usize = 1 << 40;
 ///   clusters share their nearest cluster, each merge repeats the searches of them all: 100 points
 ///   at slowly increasing distances from each other exceed this figure.
 /// - If wrong: if it is too low, merges are made twice. If it is too high, such data take long.
-pub const MEAN_LINKAGE_SEARCHES: u64 = 16;
+pub const MEAN_LINKAGE_COMPARISONS: u64 = 16;
 
 /// Minimum size of a nearest-neighbour chain on a GPU that has the matrix. The CPU takes over
 /// smaller chains.

@@ -13,7 +13,7 @@ use gmhclust_core::linkage::LinkageDevice;
 use gmhclust_core::mahalanobis::AgglomerationDevice;
 use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::{Cpu, Error, Monitor, Result};
-use gmhclust_cuda::{Cuda, Handover};
+use gmhclust_cuda::{Cuda, GpuThresholds};
 
 use crate::planner::Planner;
 use crate::workload::Workload;
@@ -31,7 +31,7 @@ impl<D> AnyDevice for D where
 
 /// The user's choice of a device.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub struct BackendChoice {
     /// `"auto"`, `"cpu"` or `"cuda"`.
     pub backend: String,
     /// Number of threads of the CPU.
@@ -40,12 +40,12 @@ pub struct Choice {
     pub devices: Option<Vec<usize>>,
 }
 
-/// A device, and possibly a second device to fall back to.
+/// A preferred device, and possibly another one to fall back to.
 pub struct Engine {
-    first: Arc<dyn AnyDevice>,
-    second: Option<Arc<dyn AnyDevice>>,
-    /// Whether the first device has failed, so that the engine uses the second device.
-    first_failed: AtomicBool,
+    preferred: Arc<dyn AnyDevice>,
+    fallback: Option<Arc<dyn AnyDevice>>,
+    /// Whether the preferred device has failed, so that the engine uses the other one.
+    preferred_failed: AtomicBool,
 }
 
 impl Engine {
@@ -55,7 +55,7 @@ impl Engine {
     /// # Errors
     /// `Error::Device` for `"cuda"` if no device can be used. `Error::Input` for an unknown
     /// `backend`, and for the input errors of [`Cuda::new`].
-    pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
+    pub fn new(choice: &BackendChoice, work: &Workload) -> Result<Self> {
         Self::with_cpu(choice, Arc::new(Cpu::new(choice.threads)?), work)
     }
 
@@ -63,13 +63,13 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::new`].
-    pub fn with_cpu(choice: &Choice, cpu: Arc<Cpu>, work: &Workload) -> Result<Self> {
+    pub fn with_cpu(choice: &BackendChoice, cpu: Arc<Cpu>, work: &Workload) -> Result<Self> {
         let planner = Planner::new(cpu.threads());
-        let handover = Handover::by_policy(cpu.threads());
+        let thresholds = GpuThresholds::by_policy(cpu.threads());
         // The GPU and the CPU to fall back to share the threads.
         let gpu = || match &choice.devices {
-            None if !work.is_divisible() => Cuda::on_first(cpu.clone(), handover),
-            chosen => Cuda::new(chosen.as_deref(), cpu.clone(), handover),
+            None if !work.is_divisible() => Cuda::on_first(cpu.clone(), thresholds),
+            chosen => Cuda::new(chosen.as_deref(), cpu.clone(), thresholds),
         };
         match choice.backend.as_str() {
             "cpu" => Ok(Self::on(cpu)),
@@ -83,53 +83,53 @@ impl Engine {
             },
             "auto" if !planner.prefers_gpu(work) => Ok(Self::on(cpu)),
             "auto" => match gpu() {
-                Ok(gpu) => Ok(Self::on(Arc::new(gpu)).or(cpu)),
+                Ok(gpu) => Ok(Self::on(Arc::new(gpu)).with_fallback(cpu)),
                 Err(error @ Error::Input(_)) => Err(error),
                 Err(_) => Ok(Self::on(cpu)),
             },
             other => Err(Error::Input(format!(
-                "`backend` is \"{other}\", it needs to be \"auto\", \"cpu\" or \"cuda\""
+                "`backend` is \"{other}\"; it must be \"auto\", \"cpu\" or \"cuda\""
             ))),
         }
     }
 
     /// An engine with one device, and no device to fall back to.
-    pub fn on(first: Arc<dyn AnyDevice>) -> Self {
+    pub fn on(preferred: Arc<dyn AnyDevice>) -> Self {
         Self {
-            first,
-            second: None,
-            first_failed: AtomicBool::new(false),
+            preferred,
+            fallback: None,
+            preferred_failed: AtomicBool::new(false),
         }
     }
 
-    /// This engine with a second device, to fall back to if the first device fails or has too
+    /// This engine with a device to fall back to if the preferred device fails or has too
     /// little memory.
-    pub fn or(self, second: Arc<dyn AnyDevice>) -> Self {
+    pub fn with_fallback(self, fallback: Arc<dyn AnyDevice>) -> Self {
         Self {
-            second: Some(second),
+            fallback: Some(fallback),
             ..self
         }
     }
 
     /// The name of the device that did the work so far.
     pub fn name(&self) -> &'static str {
-        self.present().name()
+        self.current_device().name()
     }
 
     /// The threads of the CPU.
     pub fn cpu(&self) -> &Cpu {
-        self.present().cpu()
+        self.current_device().cpu()
     }
 
-    fn present(&self) -> &dyn AnyDevice {
-        match &self.second {
-            Some(second) if self.first_failed.load(Ordering::Relaxed) => &**second,
-            _ => &*self.first,
+    fn current_device(&self) -> &dyn AnyDevice {
+        match &self.fallback {
+            Some(fallback) if self.preferred_failed.load(Ordering::Relaxed) => &**fallback,
+            _ => &*self.preferred,
         }
     }
 
-    /// Does some work on the first device, or on the second device if the first has failed before.
-    /// If the first device fails now, calls `work` again with the second device. `work` has to keep
+    /// Does some work on the preferred device, or on the fallback if that has failed before.
+    /// If the preferred device fails now, calls `work` again with the fallback. `work` has to keep
     /// its finished parts itself. Warns through `monitor` if the device failed, but not if it had
     /// too little memory.
     ///
@@ -140,16 +140,16 @@ impl Engine {
         monitor: &Monitor,
         mut work: impl FnMut(&dyn AnyDevice) -> Result<T>,
     ) -> Result<T> {
-        let device = self.present();
+        let device = self.current_device();
         let done = work(device).inspect_err(|error| device.failed(error));
-        let is_last = self.second.is_none() || self.first_failed.load(Ordering::Relaxed);
+        let is_last = self.fallback.is_none() || self.preferred_failed.load(Ordering::Relaxed);
         match done {
             Err(error @ (Error::Device(_) | Error::Memory(_))) if !is_last => {
-                self.first_failed.store(true, Ordering::Relaxed);
+                self.preferred_failed.store(true, Ordering::Relaxed);
                 if let Error::Device(reason) = error {
                     monitor.warn(format!("{reason}; the CPU did the rest of the work"));
                 }
-                work(self.present())
+                work(self.current_device())
             }
             done => done,
         }

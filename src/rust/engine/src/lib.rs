@@ -3,7 +3,7 @@
 //!
 //! A caller first checks the memory ([`memory`]), and then starts a new thread ([`Worker`]). On
 //! this thread, it describes the size of the work ([`Workload`]), opens an [`Engine`] by the user's
-//! [`Choice`], and has the engine run the work ([`Engine::run`]).
+//! [`BackendChoice`], and has the engine run the work ([`Engine::run`]).
 
 mod engine;
 pub mod memory;
@@ -11,7 +11,7 @@ mod planner;
 mod worker;
 mod workload;
 
-pub use engine::{AnyDevice, Choice, Engine};
+pub use engine::{AnyDevice, BackendChoice, Engine};
 pub use worker::{Failure, Worker};
 pub use workload::Workload;
 

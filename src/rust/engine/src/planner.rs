@@ -31,9 +31,10 @@ impl Planner {
                     Distance::FullMahalanobis => policy::FULL_TREE_CLUSTERS,
                 };
                 let has_tree = columns <= MOST_TREE_COLUMNS && sizes.largest <= MOST_TREE_CLUSTERS;
-                has_tree && sizes.largest >= one.beside(self.threads)
+                has_tree && sizes.largest >= one.for_threads(self.threads)
                     || sizes.apriori_clusters >= policy::BLOCK_PROBLEMS_PER_THREAD * self.threads
-                        && sizes.observations >= policy::BLOCK_OBSERVATIONS.beside(self.threads)
+                        && sizes.observations
+                            >= policy::BLOCK_OBSERVATIONS.for_threads(self.threads)
             }
             Workload::Pairs { count, columns } => {
                 count.saturating_mul(columns) >= policy::PAIR_COORDINATES_PER_THREAD * self.threads

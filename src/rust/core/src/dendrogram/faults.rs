@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const NEEDS: &str = "checking the tree needs";
 
 /// The faults of a merge matrix and of an order of its leaves. For a sound tree, all lists are

@@ -45,7 +45,7 @@ impl RowBlocks {
     fn new(points: &Points, rows: usize) -> Result<Self> {
         let columns = points.columns();
         let len = rows.div_ceil(LANES) * LANES * columns;
-        let mut values = memory::zeros(memory::OBSERVATIONS, len)?;
+        let mut values = memory::zeros(memory::COPY_OF_OBSERVATIONS, len)?;
         values
             .par_chunks_mut(LANES * columns.max(1))
             .enumerate()

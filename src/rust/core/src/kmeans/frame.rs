@@ -36,7 +36,7 @@ impl Frame {
     /// the origin.
     pub fn new(x: ArrayView2<f64>, largest: f64) -> Self {
         Self {
-            origin: typical(x),
+            origin: sampled_medians(x),
             unit: unit_of(largest),
             share: share(x.ncols()),
         }
@@ -119,7 +119,7 @@ pub fn unit_of(largest: f64) -> f64 {
 }
 
 /// The median of each column, of a sample. A few far values do not move it.
-fn typical(x: ArrayView2<f64>) -> Vec<f64> {
+fn sampled_medians(x: ArrayView2<f64>) -> Vec<f64> {
     let step = x.nrows().div_ceil(SAMPLE);
     let median = |k: usize| {
         let column = (0..x.nrows()).step_by(step).map(|i| x[[i, k]]);

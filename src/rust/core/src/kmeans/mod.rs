@@ -10,8 +10,8 @@
 //! Conference on Data Mining, 2010, doi:10.1137/1.9781611972801.12). All other observations are
 //! compared with all centers by bounds in single precision (screen.rs), and where these leave more
 //! than one center, in double precision (exact.rs). A GPU (kernels/kmeans.cu) does the same, with
-//! the same result, but compares all observations in every iteration, and many centers in half
-//! precision first ([`frame::Frame::share_of_halves`]).
+//! the same result, but compares all observations in every iteration, many centers in half
+//! precision first ([`frame::Frame::share_of_halves`]), and very many only near the own center.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;
@@ -38,5 +38,5 @@ pub use device::{Assigned, ClusterSums, KMeansDevice, Start};
 /// Another number changes the draws.
 pub const CHUNK: usize = 256;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 pub const CLUSTERS: &str = "the clusters of the observations need";

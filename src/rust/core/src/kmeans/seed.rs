@@ -21,7 +21,7 @@ use crate::observations::Observations;
 /// Only the time depends on it.
 const CHUNKS_AT_A_TIME: usize = 1 << 6;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const WEIGHTS: &str = "the weights of the observations need";
 
 /// Smallest number of chunks that are added up on several threads. Only the time depends on it.

@@ -8,7 +8,7 @@ use crate::matrix::column_major_on_threads;
 use crate::memory;
 use crate::neighbours::NeighbourLists;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 pub(super) const NEIGHBOURS: &str = "the neighbours need";
 
 /// The index of a neighbour that is not known yet; its distance is infinite, and it comes after all

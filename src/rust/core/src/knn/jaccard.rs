@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const WEIGHTS: &str = "the weights of the edges need";
 
 /// Number of observations between two checks of the monitor: with 15 neighbours each, about a

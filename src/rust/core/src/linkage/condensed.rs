@@ -21,14 +21,14 @@ pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
     /// The dissimilarity in double precision.
     fn load(self) -> f64;
 
-    /// The stored values as doubles; converted in `room` unless they are doubles.
-    fn as_stored<'a>(stored: &'a [Self], room: &'a mut [f64]) -> &'a [f64];
+    /// The stored values as doubles; converted in `scratch` unless they are doubles.
+    fn as_stored<'a>(stored: &'a [Self], scratch: &'a mut [f64]) -> &'a [f64];
 
     /// The stored values, to be overwritten, if they are doubles.
     fn as_doubles_mut(stored: &mut [Self]) -> Option<&mut [f64]>;
 
-    /// Given values, rounded as if they were stored; converted in `room` if rounding changes them.
-    fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64];
+    /// Given values, rounded as if they were stored; converted in `scratch` if rounding changes them.
+    fn as_given<'a>(values: &'a [f64], scratch: &'a mut [f64]) -> &'a [f64];
 }
 
 impl Stored for f64 {
@@ -72,28 +72,29 @@ impl Stored for f32 {
         f64::from(self)
     }
 
-    fn as_stored<'a>(stored: &'a [Self], room: &'a mut [f64]) -> &'a [f64] {
+    fn as_stored<'a>(stored: &'a [Self], scratch: &'a mut [f64]) -> &'a [f64] {
         let values = stored.iter().map(|value| value.load());
-        fill(room, stored.len(), values)
+        fill(scratch, stored.len(), values)
     }
 
     fn as_doubles_mut(_: &mut [Self]) -> Option<&mut [f64]> {
         None
     }
 
-    fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64] {
+    fn as_given<'a>(values: &'a [f64], scratch: &'a mut [f64]) -> &'a [f64] {
         let stored = values.iter().map(|&value| Self::store(value).load());
-        fill(room, values.len(), stored)
+        fill(scratch, values.len(), stored)
     }
 }
 
-/// Writes `len` values to the front of `room`.
-fn fill(room: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f64] {
-    let room = &mut room[..len];
-    room.iter_mut()
+/// Writes `len` values to the front of `scratch`.
+fn fill(scratch: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f64] {
+    let scratch = &mut scratch[..len];
+    scratch
+        .iter_mut()
         .zip(values)
         .for_each(|(to, value)| *to = value);
-    room
+    scratch
 }
 
 /// Approximate number of dissimilarities (128 MiB) that are computed as doubles at a time, before
@@ -210,18 +211,18 @@ impl<T: Stored> CondensedMatrix<T> {
             fill(&pairs, values)?;
             return Ok(matrix);
         }
-        let mut room = Vec::new();
+        let mut scratch = Vec::new();
         let mut first = 0;
         while first < pairs.columns() {
             let more = pairs.part(first..pairs.columns());
             let fitting = (1..more.columns()).take_while(|&j| more.column(j).start < AT_A_TIME);
             let part = more.part(0..1 + fitting.count());
-            room.resize(part.count(), 0.0);
-            fill(&part, &mut room)?;
-            let to = &mut matrix.values[row_start(n, first)..][..room.len()];
+            scratch.resize(part.count(), 0.0);
+            fill(&part, &mut scratch)?;
+            let to = &mut matrix.values[row_start(n, first)..][..scratch.len()];
             to.par_iter_mut()
                 .with_min_len(1 << 12)
-                .zip(&room)
+                .zip(&scratch)
                 .for_each(|(to, &value)| *to = T::store(value));
             first += part.columns();
         }

@@ -69,9 +69,9 @@ impl NearestClusters {
     }
 }
 
-/// Two clusters that merge; their union is named by the lower of their slots.
+/// A merge between two passes. The slots are those after the last pass; the union takes the lower.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fusion {
+pub struct ContractedMerge {
     pub lower: u32,
     pub higher: u32,
     pub pair: MergedPair,
@@ -86,7 +86,7 @@ pub struct Contraction<'a> {
     pub recurrence: Recurrence,
     /// By slot: the sizes of the clusters after the last pass.
     pub sizes: &'a [f64],
-    pub fusions: &'a [Fusion],
+    pub merges: &'a [ContractedMerge],
 }
 
 /// The dissimilarities of all clusters, in some device's memory.

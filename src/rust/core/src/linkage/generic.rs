@@ -35,10 +35,10 @@ pub fn merges<T: Stored>(
         sizes,
         matrix,
     };
-    let mut room = vec![0.0; n];
+    let mut scratch = vec![0.0; n];
     for slot in 0..n - 1 {
         monitor.check()?;
-        check::<T>(T::as_stored(state.matrix.row(slot), &mut room), slot)?;
+        check::<T>(T::as_stored(state.matrix.row(slot), &mut scratch), slot)?;
         let nearest = state.search_above(slot);
         state.nearest.push(nearest);
         monitor.advance((n - 1 - slot) as u64);

@@ -42,7 +42,7 @@ pub fn linkage(
 ) -> Result<Dendrogram> {
     if n < 2 {
         return Err(Error::Input(format!(
-            "`x` is of {n} observation(s), clustering needs at least 2"
+            "`x` has {n} observation(s); clustering needs at least 2"
         )));
     }
     match source {

@@ -228,8 +228,10 @@ fn single_linkage_joins_what_the_edges_join() {
 }
 
 /// The smallest distance of any two clusters, and these clusters.
-fn nearest_pair(squares: &[Vec<f64>], live: &[usize]) -> (f64, usize, usize) {
-    let pairs = live.iter().flat_map(|&i| live.iter().map(move |&j| (i, j)));
+fn nearest_pair(squares: &[Vec<f64>], active: &[usize]) -> (f64, usize, usize) {
+    let pairs = active
+        .iter()
+        .flat_map(|&i| active.iter().map(move |&j| (i, j)));
     let apart = pairs
         .filter(|(i, j)| i < j)
         .map(|(i, j)| (squares[i][j].sqrt(), i, j));
@@ -271,12 +273,12 @@ fn lance_williams_of(
         .map(|i| (0..n).map(|j| points.distance(i, j).powi(2)).collect())
         .collect();
     let mut sizes = vec![1.0; n];
-    let mut live: Vec<usize> = (0..n).collect();
+    let mut active: Vec<usize> = (0..n).collect();
     let mut merges = Vec::new();
-    while live.len() > 1 {
-        let (height, i, j) = choose(&squares, &live);
-        live.retain(|&k| k != j);
-        for &k in live.iter().filter(|&&k| k != i) {
+    while active.len() > 1 {
+        let (height, i, j) = choose(&squares, &active);
+        active.retain(|&k| k != j);
+        for &k in active.iter().filter(|&&k| k != i) {
             let members = [i, j, k].map(|slot| sizes[slot]);
             let square = formula(members, [squares[i][k], squares[j][k], squares[i][j]]).max(0.0);
             squares[i][k] = square;
@@ -398,9 +400,9 @@ fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
         assert_eq!(tree, ward(&x, 2));
         let merges = merges_of(&tree);
         let mut next = merges.iter();
-        lance_williams(&x, WARD, |squares, live| {
+        lance_williams(&x, WARD, |squares, active| {
             let &(height, i, j) = next.next().expect("n - 1 merges");
-            let (least, ..) = nearest_pair(squares, live);
+            let (least, ..) = nearest_pair(squares, active);
             let rounding = 1e-7 * (1.0 + least);
             let case = format!("{height} is not {least}");
             assert!((height - least).abs() <= rounding, "{case}");

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::merge::Merge;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const MERGES: &str = "the merges need";
 
 /// The tree of the merges of `n` observations, in the order of the merges.

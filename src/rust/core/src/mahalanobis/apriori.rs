@@ -1,6 +1,6 @@
 //! Apriori clusters: each is clustered alone, then all of them are leaves of the top level.
 //!
-//! [`merge_within`] is the first part. [`merges_above`] is the second, and [`tree`] joins both; the
+//! [`merge_within`] is the first part. [`upper_merges`] is the second, and [`tree`] joins both; the
 //! merges of the first may come from another machine. Without apriori clusters, the leaves of the
 //! top level are the observations.
 
@@ -66,7 +66,7 @@ pub fn merge_within(
 /// # Errors
 /// `Error::Memory` if there is not enough memory, `Error::Input` if distances overflow, and the
 /// errors of the device.
-pub fn merges_above(
+pub fn upper_merges(
     arranged: &Arranged<'_>,
     options: &Options,
     device: &(impl AgglomerationDevice + ?Sized),
@@ -74,10 +74,10 @@ pub fn merges_above(
 ) -> Result<Vec<Merge>> {
     let top = Problem {
         x: &arranged.x,
-        starts: leaves_of_top(arranged.x.nrows(), arranged.partition.as_ref())?,
+        starts: upper_leaf_starts(arranged.x.nrows(), arranged.partition.as_ref())?,
         members: device.cpu().install(|| {
             let all = (0..arranged.x.nrows() as u32).into_par_iter();
-            memory::collected_on_threads(memory::OBSERVATIONS, all)
+            memory::collected_on_threads(memory::COPY_OF_OBSERVATIONS, all)
         })?,
         options: *options,
         union: UnionRule::Shape,
@@ -86,16 +86,20 @@ pub fn merges_above(
     Ok(merges.swap_remove(0))
 }
 
-/// The first of `n` rows in each apriori cluster, then each loose row, then the number of rows.
+/// For each leaf of the upper tree, its first row among `n` rows: apriori clusters, then loose rows;
+/// then `n`.
 ///
 /// # Errors
 /// `Error::Memory` if there is not enough memory.
-pub fn leaves_of_top(n: usize, partition: Option<&AprioriPartition>) -> Result<Vec<usize>> {
+pub fn upper_leaf_starts(n: usize, partition: Option<&AprioriPartition>) -> Result<Vec<usize>> {
     let (clusters, loose) = match partition {
         Some(partition) => partition.starts().split_at(partition.clusters()),
         None => (&[][..], &[0][..]),
     };
-    let mut starts = memory::room(memory::OBSERVATIONS, clusters.len() + n - loose[0] + 1)?;
+    let mut starts = memory::room(
+        memory::COPY_OF_OBSERVATIONS,
+        clusters.len() + n - loose[0] + 1,
+    )?;
     starts.extend_from_slice(clusters);
     starts.extend(loose[0]..=n);
     Ok(starts)
@@ -117,11 +121,14 @@ pub fn tree(
         Some(partition) => interleave(partition, inner, &mut tree)?,
         None => Vec::new(),
     };
-    let starts = leaves_of_top(n, partition)?;
+    let starts = upper_leaf_starts(n, partition)?;
     // By slot, the observation that represents it in the tree.
     let slots = starts[..starts.len() - 1].iter();
     let slots = slots.map(|&row| partition.map_or(row as u32, |sorted| sorted.order()[row]));
-    tree.append(&memory::collected(memory::OBSERVATIONS, slots)?, above);
+    tree.append(
+        &memory::collected(memory::COPY_OF_OBSERVATIONS, slots)?,
+        above,
+    );
     Ok(Clustering {
         dendrogram: tree.finish()?.finite("x")?,
         apriori_merges: apriori_labels.len(),
@@ -193,7 +200,7 @@ fn interleave(
     tree.append_interleaved(sequences.collect(), &order)?;
     let labels = order.par_iter();
     let labels = labels.map(|&(cluster, _)| partition.labels()[cluster as usize]);
-    memory::collected_on_threads(memory::OBSERVATIONS, labels)
+    memory::collected_on_threads(memory::COPY_OF_OBSERVATIONS, labels)
 }
 
 #[cfg(test)]
@@ -296,7 +303,7 @@ mod tests {
         let partition = AprioriPartition::new(&[3, 2, 2, 1, 1, 3]).unwrap();
         let cpu = Cpu::new(2).unwrap();
         let found = Clusterer::new(Input::Matrix(x.view()), partition, &OPTIONS, &cpu);
-        let message = "`x` has NaN in row 3, column 2, clustering needs finite values";
+        let message = "`x` has NaN in row 3, column 2; clustering needs finite values";
         assert_eq!(found.unwrap_err(), Error::Input(message.into()));
     }
 }

@@ -16,7 +16,7 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::{Input, Observations};
 
-/// The message of a panic if a tree or its counts are asked for before this holds.
+/// The message of a panic if the tree or its counts are asked for before all merges are known.
 const ALL_KNOWN: &str = "all merges are known";
 
 /// Clusters the rows of `x`.
@@ -52,10 +52,11 @@ pub struct Clusterer<'a> {
     options: Options,
     /// The merges within the first apriori clusters, as far as they are known.
     inner: Vec<Vec<Merge>>,
-    /// The merges above the apriori clusters, once they are known.
-    above: Option<Vec<Merge>>,
+    /// The merges of the upper tree, whose leaves are the apriori clusters and the loose observations,
+    /// once they are known.
+    upper: Option<Vec<Merge>>,
     /// Whether the monitor knows of the work.
-    is_expected: bool,
+    work_announced: bool,
 }
 
 impl<'a> Clusterer<'a> {
@@ -80,8 +81,8 @@ impl<'a> Clusterer<'a> {
             arranged,
             options: *options,
             inner: Vec::new(),
-            above: None,
-            is_expected: false,
+            upper: None,
+            work_announced: false,
         })
     }
 
@@ -90,7 +91,7 @@ impl<'a> Clusterer<'a> {
     /// # Errors
     /// As [`Self::new`], and `Error::Input` if `inner` does not fit the apriori clusters, or if
     /// they are trivial.
-    pub fn above(
+    pub fn from_inner_merges(
         x: impl Into<Input<'a>>,
         partition: AprioriPartition,
         inner: Vec<Vec<Merge>>,
@@ -141,11 +142,11 @@ impl<'a> Clusterer<'a> {
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {
-        self.expect(self.work_within() + self.work_above(), monitor);
+        self.expect(self.work_within() + self.upper_work(), monitor);
         self.merge_rest_within(device, monitor)?;
-        if self.above.is_none() {
-            let merges = apriori::merges_above(&self.arranged, &self.options, device, monitor)?;
-            self.above = Some(merges);
+        if self.upper.is_none() {
+            let merges = apriori::upper_merges(&self.arranged, &self.options, device, monitor)?;
+            self.upper = Some(merges);
         }
         Ok(())
     }
@@ -180,9 +181,9 @@ impl<'a> Clusterer<'a> {
 
     /// Tells the monitor of the work, once.
     fn expect(&mut self, work: u64, monitor: &Monitor) {
-        if !self.is_expected {
+        if !self.work_announced {
             monitor.expect(work);
-            self.is_expected = true;
+            self.work_announced = true;
         }
     }
 
@@ -197,7 +198,7 @@ impl<'a> Clusterer<'a> {
     }
 
     /// The progress units of the merges above the apriori clusters.
-    fn work_above(&self) -> u64 {
+    fn upper_work(&self) -> u64 {
         let n = self.arranged.x.nrows();
         let partition = self.arranged.partition.as_ref();
         work(partition.map_or(n, AprioriPartition::leaves_above))
@@ -211,11 +212,11 @@ impl<'a> Clusterer<'a> {
     /// # Panics
     /// If not all merges are known.
     pub fn tree(self, cpu: &Cpu) -> Result<Clustering> {
-        let above = self.above.expect(ALL_KNOWN);
+        let upper = self.upper.expect(ALL_KNOWN);
         let Arranged { x, partition } = self.arranged;
         let n = x.nrows();
         drop(x);
-        cpu.install(|| apriori::tree(n, partition.as_ref(), self.inner, &above))
+        cpu.install(|| apriori::tree(n, partition.as_ref(), self.inner, &upper))
     }
 
     /// The merges within the apriori clusters that are clustered. The slots are the indices of the
@@ -237,8 +238,8 @@ impl<'a> Clusterer<'a> {
     /// If not all merges are known.
     pub fn count_singular(&self, cpu: &Cpu, monitor: &Monitor) -> Result<SingularMerges> {
         let (inner, threshold) = (&self.inner, self.options.threshold);
-        let above = self.above.as_ref().expect(ALL_KNOWN);
-        cpu.install(|| singular::count_singular(&self.arranged, inner, above, threshold, monitor))
+        let upper = self.upper.as_ref().expect(ALL_KNOWN);
+        cpu.install(|| singular::count_singular(&self.arranged, inner, upper, threshold, monitor))
     }
 }
 

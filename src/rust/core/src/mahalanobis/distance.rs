@@ -27,7 +27,7 @@ pub fn to_cluster(x: &[f64], mean: &[f64], whitening: &[f64]) -> f64 {
     square.sqrt()
 }
 
-/// The centroid distance (CMD) from its two directed parts.
+/// The distance between two clusters, centroid or full, from its two directed distances.
 #[inline(always)]
 pub fn average(a_to_b: f64, b_to_a: f64) -> f64 {
     0.5 * (a_to_b + b_to_a)

@@ -32,18 +32,18 @@ pub fn height_order(clusters: &[Vec<Merge>]) -> Result<Vec<(u32, u32)>> {
         let mut counts = [0; RANGES];
         let mut ranges = Ranges::new(&starts);
         all().for_each(|key| counts[ranges.range_of(key)] += 1);
-        let rooms = counts.map(|count| memory::room(memory::OBSERVATIONS, count));
+        let rooms = counts.map(|count| memory::room(memory::COPY_OF_OBSERVATIONS, count));
         let mut keys: Vec<Vec<SortKey>> = rooms.into_iter().collect::<Result<_>>()?;
         all().for_each(|key| keys[ranges.range_of(key)].push(key));
         Ok(keys)
     });
     let in_ranges: Vec<Vec<Vec<SortKey>>> = in_ranges.collect::<Result<_>>()?;
     let all = clusters.iter().map(Vec::len).sum();
-    let mut order = memory::zeros(memory::OBSERVATIONS, all)?;
+    let mut order = memory::zeros(memory::COPY_OF_OBSERVATIONS, all)?;
     let count = |range: usize| in_ranges.iter().map(|keys| keys[range].len()).sum();
     let of_ranges: Vec<_> = pieces(&mut order, (0..RANGES).map(count)).collect();
     let sort = |(range, order): (usize, &mut [(u32, u32)])| {
-        let mut keys = memory::room(memory::OBSERVATIONS, order.len())?;
+        let mut keys = memory::room(memory::COPY_OF_OBSERVATIONS, order.len())?;
         for of_chunk in &in_ranges {
             keys.extend_from_slice(&of_chunk[range]);
         }

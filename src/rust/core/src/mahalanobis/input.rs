@@ -56,7 +56,7 @@ pub fn check(size: (usize, usize), labels: Option<usize>, options: &Options) -> 
     check_width(size, options)?;
     if !(options.threshold > 0.0 && options.threshold.is_finite()) {
         return Err(Error::Input(format!(
-            "`threshold` is {}, it needs to be a positive number",
+            "`threshold` is {}; it must be a positive number",
             options.threshold
         )));
     }
@@ -70,7 +70,7 @@ pub fn check(size: (usize, usize), labels: Option<usize>, options: &Options) -> 
 pub fn check_labels(n: usize, labels: Option<usize>) -> Result<()> {
     match labels {
         Some(labels) if labels != n => Err(Error::Input(format!(
-            "`apriori` has {labels} labels, it needs one for each of the {n} rows of `x`",
+            "`apriori` has {labels} labels; it needs one for each of the {n} rows of `x`",
         ))),
         _ => Ok(()),
     }

@@ -173,9 +173,9 @@ impl SumTo<'_> {
     fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> MemberSums {
         let block_len = BLOCK * self.mean.len();
         let group_len = R / ONE * block_len;
-        let room = group_len.min(self.blocks.len()).max(block_len);
-        let mut room = vec![0.0; block_len + room];
-        let (last, room) = room.split_at_mut(block_len);
+        let group = group_len.min(self.blocks.len()).max(block_len);
+        let mut scratch = vec![0.0; block_len + group];
+        let (last, scratch) = scratch.split_at_mut(block_len);
         let mut in_blocks = ExactSums::new(simd);
         let groups = self.blocks.chunks_exact(group_len);
         let rest = groups.remainder();
@@ -183,10 +183,10 @@ impl SumTo<'_> {
             if self.monitor.stopped() {
                 break;
             }
-            self.add::<S, ONE, R>(simd, blocks, room, &mut in_blocks);
+            self.add::<S, ONE, R>(simd, blocks, scratch, &mut in_blocks);
         }
         for block in rest.chunks_exact(block_len) {
-            self.add::<S, ONE, ONE>(simd, block, room, &mut in_blocks);
+            self.add::<S, ONE, ONE>(simd, block, scratch, &mut in_blocks);
         }
         let mut others = ExactSums::new(simd);
         if !self.others.is_empty() {
@@ -195,7 +195,7 @@ impl SumTo<'_> {
                 coordinates.fill(*mean);
             }
             copy(self.x, self.others, last);
-            self.add::<S, ONE, ONE>(simd, last, room, &mut others);
+            self.add::<S, ONE, ONE>(simd, last, scratch, &mut others);
         }
         MemberSums {
             in_blocks: in_blocks.total(simd),
@@ -210,11 +210,11 @@ impl SumTo<'_> {
         &self,
         simd: S,
         blocks: &[f64],
-        room: &mut [f64],
+        scratch: &mut [f64],
         sums: &mut ExactSums<S>,
     ) {
         let p = self.mean.len();
-        let differences = groups_mut::<S, R>(&mut room[..blocks.len()]);
+        let differences = groups_mut::<S, R>(&mut scratch[..blocks.len()]);
         for (n, block) in blocks.chunks_exact(BLOCK * p).enumerate() {
             let coordinates = groups::<S, ONE>(block).iter().zip(self.mean);
             for (difference, (coordinates, mean)) in differences.iter_mut().zip(coordinates) {
@@ -295,7 +295,7 @@ mod tests {
             let target = Profile {
                 mean: x.row_slice(0),
                 whitening: if round % 3 == 0 { &[] } else { &whitening },
-                low: 0.0,
+                least_stretch: 0.0,
                 stretch: distance::stretch(&whitening),
                 spread: Spread::default(),
                 mean_error: 0.0,

@@ -26,7 +26,7 @@ impl Distance {
             "full" => Ok(Self::FullMahalanobis),
             "centroid" => Ok(Self::Centroid),
             other => Err(Error::Input(format!(
-                "`distance` is {other:?}, it must be \"full\" or \"centroid\""
+                "`distance` is {other:?}; it must be \"full\" or \"centroid\""
             ))),
         }
     }

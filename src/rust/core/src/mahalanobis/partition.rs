@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::tasks::pieces;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const LABELS: &str = "sorting the observations by apriori cluster needs";
 
 /// The observations, divided into apriori clusters in increasing label, and loose observations.

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use self::full_size::{is_surely_regular, FullSize};
 use self::merge_tree::{MergeTree, Node};
-use super::apriori::leaves_of_top;
+use super::apriori::upper_leaf_starts;
 use super::arranged::Arranged;
 use crate::error::Result;
 use crate::matrix::RowSlices;
@@ -58,7 +58,7 @@ pub fn count_singular(
     monitor: &Monitor,
 ) -> Result<SingularMerges> {
     let partition = arranged.partition.as_ref();
-    let starts = leaves_of_top(arranged.x.nrows(), partition)?;
+    let starts = upper_leaf_starts(arranged.x.nrows(), partition)?;
     let top = MergeTree::new(above, |slot| starts[slot] as u32..starts[slot + 1] as u32)?;
     let count = Count {
         x: &arranged.x,
@@ -74,9 +74,9 @@ pub fn count_singular(
     };
     let clusters = || (0..inner.len()).into_par_iter();
     let bound = count.bound_on_diagonal();
-    let are_regular = |tree: &MergeTree| count.are_regular(tree, bound);
-    let regular = clusters().map(|cluster| are_regular(&within(cluster)?));
-    let regular: Result<Option<Vec<usize>>> = match are_regular(&top)? {
+    let count_if_regular = |tree: &MergeTree| count.count_if_regular(tree, bound);
+    let regular = clusters().map(|cluster| count_if_regular(&within(cluster)?));
+    let regular: Result<Option<Vec<usize>>> = match count_if_regular(&top)? {
         Some(full_size) => regular.chain([Ok(Some(full_size))]).collect(),
         None => Ok(None),
     };
@@ -88,7 +88,7 @@ pub fn count_singular(
     }
     let counted = clusters().map(|cluster| {
         let tree = within(cluster)?;
-        let (counts, mut known) = count.in_tree(&tree, HashMap::new())?;
+        let (counts, mut known) = count.count_in_tree(&tree, HashMap::new())?;
         Ok((counts, known.remove(&tree.root())))
     });
     let mut counts = Vec::new();
@@ -97,7 +97,7 @@ pub fn count_singular(
         counts.push(in_cluster);
         known.extend(cluster.map(|cluster| (-slot, cluster)));
     }
-    counts.push(count.in_tree(&top, known)?.0);
+    counts.push(count.count_in_tree(&top, known)?.0);
     Ok(SingularMerges::sum(&counts))
 }
 
@@ -118,7 +118,7 @@ impl Count<'_> {
 
     /// Whether a merge makes a full-size cluster of two that are not. Such clusters are independent
     /// of each other.
-    fn is_first(&self, tree: &MergeTree, merge: Node) -> bool {
+    fn makes_first_full_size(&self, tree: &MergeTree, merge: Node) -> bool {
         let is_full_size = |part| tree.size(part) > 1 && self.is_full_size(tree, part);
         is_full_size(merge) && !tree.parts(merge).into_iter().any(is_full_size)
     }
@@ -148,10 +148,10 @@ impl Count<'_> {
     /// The number of full-size clusters of a tree; `None` if bounds do not prove that all have
     /// regular covariances. Tests only the smallest full-size clusters: more members make no pivot
     /// smaller, and `bound` is at least every diagonal.
-    fn are_regular(&self, tree: &MergeTree, bound: f64) -> Result<Option<usize>> {
+    fn count_if_regular(&self, tree: &MergeTree, bound: f64) -> Result<Option<usize>> {
         let first = tree.all().into_par_iter();
         let irregular = first
-            .filter(|&merge| self.is_first(tree, merge))
+            .filter(|&merge| self.makes_first_full_size(tree, merge))
             .map(|merge| {
                 self.monitor.check()?;
                 let cluster = FullSize::of(self.x, tree.of(merge))?;
@@ -176,7 +176,7 @@ impl Count<'_> {
 
     /// Counts in a tree; also returns its full-size clusters that are part of no other. `known` are
     /// the full-size leaves.
-    fn in_tree(&self, tree: &MergeTree, mut known: Known) -> Result<(SingularMerges, Known)> {
+    fn count_in_tree(&self, tree: &MergeTree, mut known: Known) -> Result<(SingularMerges, Known)> {
         let is_full_size = |&merge: &Node| self.is_full_size(tree, merge);
         let branches = tree.branches()?;
         let known_in = |branch: &[Node], known: &mut Known| -> Known {
@@ -193,7 +193,7 @@ impl Count<'_> {
             })
             .collect();
         let in_branches = branches.into_par_iter().map(|(branch, known)| {
-            self.among(tree, branch.into_iter().filter(is_full_size), known)
+            self.count_merges(tree, branch.into_iter().filter(is_full_size), known)
         });
         let mut counts = Vec::new();
         for (in_branch, left) in in_branches.collect::<Result<Vec<_>>>()? {
@@ -202,21 +202,21 @@ impl Count<'_> {
         }
         let above = || tree.above_branches().filter(is_full_size);
         let first: Vec<Node> = above()
-            .filter(|&merge| self.is_first(tree, merge))
+            .filter(|&merge| self.makes_first_full_size(tree, merge))
             .collect();
         let first = first.into_par_iter().map(|merge| {
             self.monitor.check()?;
             Ok((merge, FullSize::of(self.x, tree.of(merge))?))
         });
         known.extend(first.collect::<Result<Vec<_>>>()?);
-        let (in_others, known) = self.among(tree, above(), known)?;
+        let (in_others, known) = self.count_merges(tree, above(), known)?;
         counts.push(in_others);
         Ok((SingularMerges::sum(&counts), known))
     }
 
     /// Counts merges of full-size clusters, in their order. `known` has full-size clusters that may
     /// be parts of these merges; it is returned with the new clusters in place of their parts.
-    fn among(
+    fn count_merges(
         &self,
         tree: &MergeTree,
         merges: impl Iterator<Item = Node>,
@@ -228,7 +228,7 @@ impl Count<'_> {
                 Some(cluster) => cluster,
                 None => {
                     self.monitor.check()?;
-                    self.united(tree, merge, &mut known)?
+                    self.union_of_merge(tree, merge, &mut known)?
                 }
             };
             counts.full_size += 1;
@@ -239,7 +239,7 @@ impl Count<'_> {
     }
 
     /// The cluster of a merge. Takes its full-size parts out of `known`.
-    fn united(&self, tree: &MergeTree, merge: Node, known: &mut Known) -> Result<FullSize> {
+    fn union_of_merge(&self, tree: &MergeTree, merge: Node, known: &mut Known) -> Result<FullSize> {
         let x = self.x;
         let [a, b] = tree.parts(merge);
         let (mut cluster, other, part) = match (known.remove(&a), known.remove(&b)) {

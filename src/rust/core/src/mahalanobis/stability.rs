@@ -3,7 +3,7 @@
 //! with the branches of the new trees (Hennig 2007, doi:10.1016/j.csda.2006.11.025).
 
 use super::agglomerate::work;
-use super::apriori::leaves_of_top;
+use super::apriori::upper_leaf_starts;
 use super::arranged::Arranged;
 use super::device::AgglomerationDevice;
 use super::input::{check, check_labels};
@@ -35,7 +35,7 @@ pub struct Stability<'a> {
     agreements: Vec<Vec<f64>>,
     /// Largest number of draws that are clustered together.
     at_a_time: usize,
-    is_expected: bool,
+    work_announced: bool,
 }
 
 impl<'a> Stability<'a> {
@@ -62,11 +62,11 @@ impl<'a> Stability<'a> {
         let partition = partition.transpose()?;
         let leaves = match (&partition, leaf) {
             (Some(partition), Some(leaf)) => leaves_of_slots(partition, leaf)?,
-            _ => memory::collected(memory::OBSERVATIONS, 0..n as u32)?,
+            _ => memory::collected(memory::COPY_OF_OBSERVATIONS, 0..n as u32)?,
         };
         let arranged = Arranged::new(input, partition, cpu)?;
         check_magnitude(arranged.x.largest())?;
-        let starts = leaves_of_top(n, arranged.partition.as_ref())?;
+        let starts = upper_leaf_starts(n, arranged.partition.as_ref())?;
         Ok(Self {
             draws: slots_of_draws(&leaves, draws)?,
             arranged,
@@ -76,7 +76,7 @@ impl<'a> Stability<'a> {
             sets,
             agreements: Vec::new(),
             at_a_time: usize::MAX,
-            is_expected: false,
+            work_announced: false,
         })
     }
 
@@ -89,8 +89,8 @@ impl<'a> Stability<'a> {
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {
-        if !self.is_expected {
-            self.is_expected = true;
+        if !self.work_announced {
+            self.work_announced = true;
             let draws = self.draws.iter();
             monitor.expect(draws.map(|slots| work(slots.len())).sum());
         }
@@ -156,8 +156,8 @@ impl<'a> Stability<'a> {
     /// The problem of a draw.
     fn problem(&self, slots: &[u32]) -> Result<Problem<'_>> {
         let sizes = slots.iter().map(|&slot| self.size(slot));
-        let mut members = memory::room(memory::OBSERVATIONS, sizes.sum())?;
-        let mut starts = memory::room(memory::OBSERVATIONS, slots.len() + 1)?;
+        let mut members = memory::room(memory::COPY_OF_OBSERVATIONS, sizes.sum())?;
+        let mut starts = memory::room(memory::COPY_OF_OBSERVATIONS, slots.len() + 1)?;
         starts.push(0);
         for &slot in slots {
             let rows = self.starts[slot as usize]..self.starts[slot as usize + 1];
@@ -186,7 +186,7 @@ fn leaves_of_slots(partition: &AprioriPartition, leaf: &[u32]) -> Result<Vec<u32
     let of_loose = loose.iter().map(|&observation| leaf[observation as usize]);
     let labels = partition.labels().iter().copied().chain(of_loose);
     let leaves: Vec<u32> = labels.map(|label| label.wrapping_sub(1)).collect();
-    let mut sorted = memory::copied(memory::OBSERVATIONS, &leaves)?;
+    let mut sorted = memory::copied(memory::COPY_OF_OBSERVATIONS, &leaves)?;
     sorted.sort_unstable();
     if sorted.iter().zip(0..).all(|(&leaf, number)| leaf == number) {
         return Ok(leaves);
@@ -196,12 +196,12 @@ fn leaves_of_slots(partition: &AprioriPartition, leaf: &[u32]) -> Result<Vec<u32
 
 /// The slots of the leaves of each draw, in increasing order.
 fn slots_of_draws(leaves: &[u32], draws: &[Vec<u32>]) -> Result<Vec<Vec<u32>>> {
-    let mut slot_of = memory::zeros::<u32>(memory::OBSERVATIONS, leaves.len())?;
+    let mut slot_of = memory::zeros::<u32>(memory::COPY_OF_OBSERVATIONS, leaves.len())?;
     for (slot, &leaf) in (0..).zip(leaves) {
         slot_of[leaf as usize] = slot;
     }
     let slots_of = |draw: &Vec<u32>| {
-        let mut slots = memory::room(memory::OBSERVATIONS, draw.len())?;
+        let mut slots = memory::room(memory::COPY_OF_OBSERVATIONS, draw.len())?;
         for &leaf in draw {
             let slot = slot_of.get(leaf as usize).copied();
             slots.push(slot.ok_or_else(|| Error::Input(format!("there is no leaf {leaf}")))?);

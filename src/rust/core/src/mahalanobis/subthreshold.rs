@@ -32,7 +32,7 @@ impl Subthreshold {
             "euclid" => Ok(Self::Euclid),
             "euclidMahal" => Ok(Self::EuclidMahal),
             other => Err(Error::Input(format!(
-                "`subthreshold` is {other:?}, it must be \"mahal\", \"mahal0\", \"euclid\" or \
+                "`subthreshold` is {other:?}; it must be \"mahal\", \"mahal0\", \"euclid\" or \
                  \"euclidMahal\""
             ))),
         }

@@ -217,7 +217,8 @@ fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
         let inner = merges_elsewhere(&case, &partition, &cpu);
         let above = |inner: &[Vec<Merge>]| {
             let inner = inner.to_vec();
-            let clusterer = Clusterer::above(&x, partition.clone(), inner, options, &cpu)?;
+            let clusterer =
+                Clusterer::from_inner_merges(&x, partition.clone(), inner, options, &cpu)?;
             clusterer.run(&cpu, &Monitor::default())
         };
         let whole = run(&x, Some(&labels), options, &cpu);

@@ -16,8 +16,8 @@ const UNIONS_AT_A_TIME: usize = 1 << 12;
 /// Number of unions that a thread computes at a time. Only the time depends on it.
 const UNIONS_PER_TASK: usize = 64;
 
-/// A linkage whose distances depend only on two numbers and the mean of each cluster. The numbers
-/// of the linkages in mean_linkage_launch.cuh are in this order.
+/// A linkage whose distances depend only on two numbers and the mean of each cluster: not average
+/// linkage alone. The numbers of the linkages in mean_linkage_launch.cuh are in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeanLinkage {
     /// √(2ab/(a+b))·‖α−β‖ for sizes a, b and means α, β: the root of twice the sum of squares that
@@ -88,8 +88,8 @@ impl ClusterMeans {
         Ok(Self {
             linkage,
             means: matrix::stacked_on_threads(&[points.view()], points.columns())?,
-            sizes: memory::collected(memory::OBSERVATIONS, sizes.iter().copied())?,
-            variances: memory::zeros(memory::OBSERVATIONS, sizes.len())?,
+            sizes: memory::collected(memory::COPY_OF_OBSERVATIONS, sizes.iter().copied())?,
+            variances: memory::zeros(memory::COPY_OF_OBSERVATIONS, sizes.len())?,
         })
     }
 
@@ -125,7 +125,7 @@ impl ClusterMeans {
     pub fn select(&self, slots: &[u32]) -> Result<Self> {
         let of_slots = |values: &[f64]| {
             let values = slots.iter().map(|&slot| values[slot as usize]);
-            memory::collected(memory::OBSERVATIONS, values)
+            memory::collected(memory::COPY_OF_OBSERVATIONS, values)
         };
         Ok(Self {
             linkage: self.linkage,

@@ -23,14 +23,16 @@ pub trait NeighbourDevice: Device {
     ) -> Result<Box<dyn Neighbours + 'a>>;
 
     /// Whether [`NeighbourDevice::merges_of_means`] probably takes less time than searches among
-    /// [references](Self::references), for so many clusters with means of so many coordinates.
+    /// [references](Self::references), for so many clusters in so many columns.
     fn prefers_rounds(&self, _clusters: usize, _columns: usize) -> bool {
         false
     }
 
-    /// The merges that make one cluster of some clusters, in any order in which parts come before
-    /// their unions. A union has the lower number of its parts. The caller has told the monitor to
-    /// expect a unit for each merge, and one for each cluster whose nearest cluster is not known.
+    /// The merges that join the remaining clusters of a linkage to one, in any order in which parts
+    /// come before their unions; the other way to them are searches among
+    /// [references](Self::references). A union has the lower number of its parts. The caller has
+    /// told the monitor to expect a unit for each merge, and one for each cluster whose nearest
+    /// cluster is not known.
     ///
     /// Returns `None` if the caller should find the merges by searches: if they take less time, if
     /// the device has too little memory, or if clusters tie.

@@ -6,7 +6,7 @@ use crate::dendrogram::leaf_order;
 use crate::error::Result;
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 pub const NEEDS: &str = "ordering the leaves needs";
 
 /// A cluster: the places of its leaves, and the first place of its second half; a single leaf has

@@ -11,7 +11,7 @@ const REACH: f64 = 4.5;
 
 /// Weighted numbers in increasing order; each stands for a number of members, its weight.
 #[derive(Debug, Clone)]
-pub struct Sorted {
+pub struct WeightedSample {
     values: Vec<f64>,
     weights: Vec<f64>,
     /// The rank of each number: the sum of the weights before it plus half its own weight, as a
@@ -19,7 +19,7 @@ pub struct Sorted {
     ranks: Vec<f64>,
 }
 
-impl Sorted {
+impl WeightedSample {
     /// Numbers in any order, with a weight each.
     pub fn new(values: Vec<f64>, weights: &[f64]) -> Self {
         let mut order: Vec<u32> = (0..values.len() as u32).collect();
@@ -64,7 +64,7 @@ impl Sorted {
         low + (share - before) / (after - before) * (high - low)
     }
 
-    /// The median, by [`Sorted::quantile`].
+    /// The median, by [`WeightedSample::quantile`].
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
@@ -112,7 +112,7 @@ pub struct Interval {
 
 /// The density of two lists of numbers at evenly spaced points of `range`, up to a factor. Each
 /// list has its given total weight; `width` is the standard deviation of the kernel.
-pub fn density(lists: [(&Sorted, f64); 2], width: f64, range: Interval) -> Vec<f64> {
+pub fn density(lists: [(&WeightedSample, f64); 2], width: f64, range: Interval) -> Vec<f64> {
     let step = (range.to - range.from) / (POINTS - 1) as f64;
     let reach = (REACH * width / step).ceil() as usize;
     // The counts at grid points, with a margin from which the kernel reaches into the range.

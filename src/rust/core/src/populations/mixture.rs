@@ -32,7 +32,7 @@ pub use assign::{assign, Measure, Wanted};
 use elementary::ln;
 pub use fit::{bytes_of_fit, fit, Fitted};
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const MIXTURE: &str = "the shapes of the populations need";
 
 /// The components of a mixture.

@@ -11,7 +11,7 @@
 //! * [`mixture`]: the shapes of populations, and the mapping of new observations to them.
 
 pub mod columns;
-pub mod condensed;
+pub mod condensed_tree;
 mod density;
 pub mod mixture;
 mod moments;
@@ -21,5 +21,5 @@ mod tests;
 pub mod valley;
 
 pub use columns::Columns;
-pub use condensed::Condensed;
-pub use search::{Found, PopulationSearch, Separation};
+pub use condensed_tree::CondensedTree;
+pub use search::{FoundPopulations, PopulationSearch, Separation};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::columns::Columns;
-use super::condensed::Condensed;
+use super::condensed_tree::CondensedTree;
 use super::moments::{mean, Centred};
 use super::valley::{Group, Valley, ENOUGH_POINTS};
 use crate::error::Result;
@@ -73,7 +73,7 @@ pub struct Separation {
 
 /// The populations of a condensed tree, as numbers of its clusters.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundPopulations {
     /// The clusters of each population: the given groups, or the groups that valleys keep apart.
     pub groups: Vec<Vec<usize>>,
     /// The clusters of each population of the finer level.
@@ -86,7 +86,7 @@ pub struct Found {
 
 /// A search for the populations of a condensed tree.
 pub struct PopulationSearch<'a> {
-    tree: &'a Condensed,
+    tree: &'a CondensedTree,
     x: &'a Columns<'a>,
     /// By column: the centre and the unit of the values that valleys are computed from.
     scale: Vec<(f64, f64)>,
@@ -102,7 +102,7 @@ struct ClusterGroup {
 
 impl<'a> PopulationSearch<'a> {
     /// A search in a tree of the observations `x`.
-    pub fn new(tree: &'a Condensed, x: &'a Columns<'a>, monitor: &'a Monitor) -> Self {
+    pub fn new(tree: &'a CondensedTree, x: &'a Columns<'a>, monitor: &'a Monitor) -> Self {
         let mut search = Self {
             tree,
             x,
@@ -119,7 +119,7 @@ impl<'a> PopulationSearch<'a> {
     ///
     /// # Errors
     /// `Error::Interrupt`, and `Error::Memory` in a shortage.
-    pub fn find(&self, given: Option<Vec<Vec<usize>>>, of_finer: bool) -> Result<Found> {
+    pub fn find(&self, given: Option<Vec<Vec<usize>>>, of_finer: bool) -> Result<FoundPopulations> {
         let valleys = self.split_valleys()?;
         let groups = match given {
             Some(groups) => groups,
@@ -127,7 +127,7 @@ impl<'a> PopulationSearch<'a> {
         };
         let finer = self.finer(&groups, &valleys);
         let separation = self.separation(if of_finer { &finer } else { &groups })?;
-        Ok(Found {
+        Ok(FoundPopulations {
             groups,
             finer,
             valleys,
@@ -203,7 +203,7 @@ impl<'a> PopulationSearch<'a> {
         self.monitor.expect(splits as u64);
         let one = |split: usize| {
             self.monitor.advance(1);
-            let first = Condensed::first_of_split(split);
+            let first = CondensedTree::first_of_split(split);
             let sides = (self.part(vec![first]), self.part(vec![first + 1]));
             let valleys = self.valleys(&[(&sides.0, &sides.1)])?;
             Ok(deciding_depth(valleys[0]))
@@ -304,7 +304,10 @@ impl<'a> PopulationSearch<'a> {
                 within[first + 1] = Some(group);
                 let left = tree.members[first] + tree.members[first + 1];
                 let divides = has_valley && left >= LEAST_LEFT * tree.members[cluster];
-                if divides && is_reached[cluster] && valleys[Condensed::split_of(first)] >= FINER {
+                if divides
+                    && is_reached[cluster]
+                    && valleys[CondensedTree::split_of(first)] >= FINER
+                {
                     has_valley = false;
                 }
                 if !(divides && has_valley) {

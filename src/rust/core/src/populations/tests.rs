@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::density::{density, Interval, Sorted};
+use super::density::{density, Interval, WeightedSample};
 use super::moments::{dot, mean, Centred};
 use super::valley::{projections, Group, Valley};
-use super::{Columns, Condensed, PopulationSearch};
+use super::{Columns, CondensedTree, PopulationSearch};
 use crate::testing::Random;
 use crate::{Cpu, Monitor};
 
@@ -31,14 +31,14 @@ fn sums_have_no_rest() {
 
 #[test]
 fn quantiles_of_weights_are_those_of_repeated_values() {
-    let weighted = Sorted::new(vec![3.0, 1.0, 2.0], &[2.0, 1.0, 1.0]);
+    let weighted = WeightedSample::new(vec![3.0, 1.0, 2.0], &[2.0, 1.0, 1.0]);
     assert_eq!(weighted.quantile(0.0), 1.0);
     assert_eq!(weighted.quantile(1.0), 3.0);
     // Ranks 1/8, 3/8 and 6/8.
     assert_eq!(weighted.quantile(0.375), 2.0);
     assert_eq!(weighted.median(), 2.0 + 1.0 / 3.0);
     assert_eq!(weighted.effective_count(), 16.0 / 6.0);
-    let equal = Sorted::equal((0..101).map(f64::from).collect());
+    let equal = WeightedSample::equal((0..101).map(f64::from).collect());
     assert_eq!(equal.median(), 50.0);
     assert_eq!(equal.thinned(101).collect::<Vec<_>>()[..3], [0.0, 1.0, 2.0]);
 }
@@ -56,7 +56,10 @@ fn the_density_is_the_sum_of_the_kernels() {
         },
     );
     let kernel = |x: f64, v: f64| (-0.5 * ((x - v) / width).powi(2)).exp();
-    let (on_a, on_b) = (Sorted::equal(a.clone()), Sorted::equal(b.clone()));
+    let (on_a, on_b) = (
+        WeightedSample::equal(a.clone()),
+        WeightedSample::equal(b.clone()),
+    );
     let found = density([(&on_a, 1.0), (&on_b, 3.0)], width, range);
     let direct = |x: f64| {
         let sum = |values: &[f64], weight: f64| {
@@ -184,7 +187,7 @@ fn by_number(a: u32, b: u32) -> Ordering {
 #[test]
 fn sides_of_one_size_are_ordered_by_their_observations() {
     let order = |compare: fn(u32, u32) -> Ordering| {
-        Condensed::new(&MERGE, &[1.0; 4], None, &NODES, &SPLITS, compare)
+        CondensedTree::new(&MERGE, &[1.0; 4], None, &NODES, &SPLITS, compare)
             .unwrap()
             .order
     };
@@ -196,7 +199,8 @@ fn sides_of_one_size_are_ordered_by_their_observations() {
 fn the_observations_of_a_cluster_lie_side_by_side() {
     let members = [1.0, 5.0, 2.0, 2.0];
     let leaf = [2, 2, 1, 4, 3, 3, 2];
-    let tree = Condensed::new(&MERGE, &members, Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
+    let tree =
+        CondensedTree::new(&MERGE, &members, Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     // The larger side comes first: leaf 2 before 1. Of equal sides, the one with the lower
     // observation comes first: leaf 4 before 3.
     assert_eq!(tree.order, [0, 1, 6, 2, 3, 4, 5]);
@@ -210,7 +214,7 @@ fn the_observations_of_a_cluster_lie_side_by_side() {
 fn clusters_that_do_not_fit_are_refused() {
     let members = [1.0; 4];
     let refused = |members: &[f64], leaf: Option<&[i32]>, node: &[i32], split: &[i32]| {
-        assert!(Condensed::new(&MERGE, members, leaf, node, split, by_number).is_err());
+        assert!(CondensedTree::new(&MERGE, members, leaf, node, split, by_number).is_err());
     };
     refused(&members[1..], None, &NODES, &SPLITS);
     refused(&members, Some(&[0]), &NODES, &SPLITS);
@@ -237,7 +241,7 @@ fn four_clouds(count: usize) -> (Vec<f64>, Vec<i32>) {
 fn a_population_may_be_in_two_places_of_the_tree() {
     let (values, leaf) = four_clouds(200);
     let tree =
-        Condensed::new(&MERGE, &[200.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
+        CondensedTree::new(&MERGE, &[200.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     let monitor = &Monitor::default();
     let x = Columns::new(&values, 800, &[0, 1]).unwrap();
     let search = PopulationSearch::new(&tree, &x, monitor);
@@ -272,7 +276,8 @@ fn rows_are_compared_by_their_first_values_that_differ() {
 #[test]
 fn a_search_stops_when_asked() {
     let (values, leaf) = four_clouds(50);
-    let tree = Condensed::new(&MERGE, &[50.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
+    let tree =
+        CondensedTree::new(&MERGE, &[50.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     let monitor = Monitor::default();
     monitor.stop();
     let x = Columns::new(&values, 200, &[0, 1]).unwrap();

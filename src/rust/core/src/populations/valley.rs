@@ -12,7 +12,7 @@
 //! * A tree may assign doubtful points to either side. So before the projection, points are
 //!   reassigned once, by the posterior of two normal distributions.
 
-use super::density::{density, Interval, Sorted};
+use super::density::{density, Interval, WeightedSample};
 use super::moments::{Centred, Factor};
 use crate::mahalanobis::packed::packed_len;
 
@@ -95,7 +95,10 @@ impl Valley {
 
     fn on_line(a: &Group, b: &Group) -> Self {
         let (on_a, on_b) = projections(&a.points, &b.points);
-        let (on_a, on_b) = (Sorted::new(on_a, &a.weights), Sorted::new(on_b, &b.weights));
+        let (on_a, on_b) = (
+            WeightedSample::new(on_a, &a.weights),
+            WeightedSample::new(on_b, &b.weights),
+        );
         let (at_a, at_b) = (on_a.median(), on_b.median());
         let between = Interval {
             from: at_a.min(at_b),
@@ -106,7 +109,7 @@ impl Valley {
         }
         let least = on_a.effective_count().min(on_b.effective_count()).round() as usize;
         let balanced = on_a.thinned(least).chain(on_b.thinned(least)).collect();
-        let wide = Sorted::equal(balanced).kernel_width();
+        let wide = WeightedSample::equal(balanced).kernel_width();
         let narrow = on_a.kernel_width().min(on_b.kernel_width()).min(wide);
         if wide.is_nan() || wide <= 0.0 {
             return Self::NONE;

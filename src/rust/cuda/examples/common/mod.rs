@@ -9,7 +9,7 @@ use gmhclust_core::linkage::LinkageDevice;
 use gmhclust_core::mahalanobis::AgglomerationDevice;
 use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::Cpu;
-use gmhclust_cuda::{Cuda, Handover};
+use gmhclust_cuda::{Cuda, GpuThresholds};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -22,13 +22,13 @@ impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourDevice> An
 /// `"cuda-only"`, with devices that do all work that they can.
 pub fn open(name: &str, threads: usize, devices: Option<&[usize]>) -> Result<Box<dyn AnyDevice>> {
     let cpu = Cpu::new(threads)?;
-    let handover = match name {
+    let thresholds = match name {
         "cpu" => return Ok(Box::new(cpu)),
-        "cuda" => Handover::by_policy(threads),
-        "cuda-only" => Handover::default(),
+        "cuda" => GpuThresholds::by_policy(threads),
+        "cuda-only" => GpuThresholds::default(),
         _ => return Err("DEVICE must be cpu, cuda or cuda-only".into()),
     };
-    Ok(Box::new(Cuda::new(devices, Arc::new(cpu), handover)?))
+    Ok(Box::new(Cuda::new(devices, Arc::new(cpu), thresholds)?))
 }
 
 /// Number of runs, unless the first one takes long.

@@ -1,4 +1,4 @@
-//! Merges each problem in the way that [`ways`] chooses, on several GPUs and the CPU.
+//! Merges each problem where [`merge_sites`] says, on several GPUs and the CPU.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 use rayon::prelude::*;
 
 use super::in_blocks::InBlocks;
+use super::merge_site::{merge_sites, MergeSite};
 use super::overlap::overlap;
 use super::share::share_of_blocks;
 use super::two_parts::{merges_of_two_parts, Part};
-use super::way::{ways, Way};
 use crate::device::Device;
-use crate::handover::Handover;
+use crate::thresholds::GpuThresholds;
 use crate::{blocks, policy, tree};
 
 /// The devices that make merges, and the sizes below which the CPU takes over.
 pub struct Agglomerator<'a> {
     pub devices: &'a [Arc<Device>],
     pub cpu: &'a Cpu,
-    pub handover: &'a Handover,
+    pub thresholds: &'a GpuThresholds,
 }
 
 impl Agglomerator<'_> {
@@ -38,32 +38,34 @@ impl Agglomerator<'_> {
         problems: &[Problem<'_>],
         monitor: &Monitor,
     ) -> Result<Vec<Vec<Merge>>> {
-        let ways = self.ways(problems, monitor)?;
+        let merge_sites = self.merge_sites(problems, monitor)?;
         let (in_blocks, others): (Vec<usize>, Vec<usize>) =
-            (0..problems.len()).partition(|&number| ways[number] == Way::Block);
+            (0..problems.len()).partition(|&number| merge_sites[number] == MergeSite::Block);
         let of_numbers = |numbers: &[usize]| -> Vec<&Problem> {
             numbers.iter().map(|&number| &problems[number]).collect()
         };
-        let sizes = self.tree_sizes(problems, &others, &ways);
+        let sizes = self.tree_sizes(problems, &others, &merge_sites);
         // Blocks or other trees take memory of the devices, too.
         let trees = sizes.iter().filter(|&&size| size > 0).count();
         let is_alone = in_blocks.is_empty() && trees == 1;
         let merge_others = || {
-            side_by_side(&of_numbers(&others), self.cpu, |scheduled| {
-                match ways[others[scheduled.index]] {
-                    Way::Cpu => merges_on_cpu(scheduled.problem, monitor),
-                    Way::Tree | Way::Block => {
+            side_by_side(
+                &of_numbers(&others),
+                self.cpu,
+                |scheduled| match merge_sites[others[scheduled.index]] {
+                    MergeSite::Cpu => merges_on_cpu(scheduled.problem, monitor),
+                    MergeSite::Tree | MergeSite::Block => {
                         self.merges_of_tree(scheduled, &sizes, is_alone, monitor)
                     }
-                }
-            })
+                },
+            )
         };
         if in_blocks.is_empty() {
             return merge_others();
         }
         // The CPU's threads copy the observations first, before they merge other problems.
         let begun = of_numbers(&in_blocks);
-        let begun = InBlocks::begin(self.devices, &begun, self.handover, self.cpu, monitor)?;
+        let begun = InBlocks::begin(self.devices, &begun, self.thresholds, self.cpu, monitor)?;
         merges_of_two_parts(
             Part {
                 numbers: &in_blocks,
@@ -76,15 +78,15 @@ impl Agglomerator<'_> {
         )
     }
 
-    /// Chooses the way of each problem.
+    /// Chooses where each problem is merged.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
     /// memory.
-    fn ways(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Way>> {
-        let fewest = self.handover.block_problems;
+    fn merge_sites(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<MergeSite>> {
+        let fewest = self.thresholds.block_problems;
         if problems.len() < fewest {
-            return Ok(vec![Way::Tree; problems.len()]);
+            return Ok(vec![MergeSite::Tree; problems.len()]);
         }
         let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
         let (fit, threads) = self.cpu.install(|| {
@@ -92,15 +94,20 @@ impl Agglomerator<'_> {
             (fit, rayon::current_num_threads())
         });
         let has_tree = |problem: &Problem| self.has_tree(problem);
-        Ok(ways(problems, &fit?, fewest, threads, has_tree))
+        Ok(merge_sites(problems, &fit?, fewest, threads, has_tree))
     }
 
     /// The number of clusters of each problem in `numbers`, in decreasing order of size, which is
     /// the order of their turns. The entry is 0 for a problem that no GPU merges as a tree.
-    fn tree_sizes(&self, problems: &[Problem<'_>], numbers: &[usize], ways: &[Way]) -> Vec<usize> {
+    fn tree_sizes(
+        &self,
+        problems: &[Problem<'_>],
+        numbers: &[usize],
+        merge_sites: &[MergeSite],
+    ) -> Vec<usize> {
         let size = |&number: &usize| {
             let problem = &problems[number];
-            let tree = ways[number] == Way::Tree && self.has_tree(problem);
+            let tree = merge_sites[number] == MergeSite::Tree && self.has_tree(problem);
             (
                 problem.clusters(),
                 if tree { problem.clusters() } else { 0 },
@@ -151,7 +158,7 @@ impl Agglomerator<'_> {
     /// not make the merges of overlapping clusters with full distances: each search for nearest
     /// clusters would compare most clusters.
     fn has_tree(&self, problem: &Problem) -> bool {
-        let (at, clusters) = (self.handover, problem.clusters());
+        let (at, clusters) = (self.thresholds, problem.clusters());
         let enough = match problem.options.distance {
             Distance::Centroid => clusters >= at.tree_clusters,
             Distance::FullMahalanobis => {

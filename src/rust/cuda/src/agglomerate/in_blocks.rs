@@ -9,8 +9,8 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 
 use crate::blocks::BlockProblems;
 use crate::device::Device;
-use crate::handover::Handover;
 use crate::sharing::on_each;
+use crate::thresholds::GpuThresholds;
 
 /// Problems that each fit into a thread block, divided among the devices.
 pub struct InBlocks<'a> {
@@ -29,14 +29,14 @@ impl<'a> InBlocks<'a> {
     pub fn begin(
         devices: &[Arc<Device>],
         problems: &[&'a Problem<'a>],
-        handover: &'a Handover,
+        thresholds: &'a GpuThresholds,
         cpu: &'a Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
         let shares = shares(problems, devices.len());
         let begin = |(device, share): (_, &Vec<usize>)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
-            BlockProblems::begin(device, mine, handover, cpu, monitor)
+            BlockProblems::begin(device, mine, thresholds, cpu, monitor)
         };
         let blocks = on_each(devices.iter().zip(&shares), begin)?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! Agglomeration on GPUs and the CPU. There are three ways to merge a problem. The figures of the
+//! Agglomeration on GPUs and the CPU. A problem is merged at one of three places; the figures of the
 //! [`policy`](crate::policy) choose among them:
 //!
 //! - Thread blocks merge many small problems, each block one problem at a time (`blocks`).
@@ -9,9 +9,9 @@
 
 mod agglomerator;
 mod in_blocks;
+mod merge_site;
 mod overlap;
 mod share;
 mod two_parts;
-mod way;
 
 pub use agglomerator::Agglomerator;

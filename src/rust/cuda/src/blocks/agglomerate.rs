@@ -11,8 +11,8 @@ use gmhclust_core::{memory, Cpu, Merge};
 use super::arrays::{bytes_per_observation, MOST_DIMENSIONS};
 use super::launch::Launch;
 use crate::device::Device;
-use crate::handover::Handover;
 use crate::policy;
+use crate::thresholds::GpuThresholds;
 
 /// Share of the free device memory that a launch may use. If it is too high, allocations fail. If
 /// it is too low, there are more launches.
@@ -49,7 +49,7 @@ pub struct BlockProblems<'a> {
     device: Arc<Device>,
     /// The problems in decreasing order of size, so that no large problem is left for the end.
     problems: Vec<&'a Problem<'a>>,
-    handover: &'a Handover,
+    thresholds: &'a GpuThresholds,
     cpu: &'a Cpu,
     /// The launch for the first problems. It has begun.
     first: Option<Launch<'a>>,
@@ -65,14 +65,14 @@ impl<'a> BlockProblems<'a> {
     pub fn begin(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
-        handover: &'a Handover,
+        thresholds: &'a GpuThresholds,
         cpu: &'a Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
         let mut new = Self {
             device: device.clone(),
             problems,
-            handover,
+            thresholds,
             cpu,
             first: None,
         };
@@ -89,7 +89,7 @@ impl<'a> BlockProblems<'a> {
         }
         let count = as_many_as_fit(&self.device, rest)?;
         let problems = rest[..count].to_vec();
-        Launch::begin(&self.device, problems, self.handover, self.cpu, monitor).map(Some)
+        Launch::begin(&self.device, problems, self.thresholds, self.cpu, monitor).map(Some)
     }
 
     /// Makes all further launches. Returns the merges of each problem.

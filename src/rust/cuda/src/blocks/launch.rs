@@ -22,9 +22,9 @@ use super::arrays::{
 use super::tasks::{copy_observations, sorted_slots, starts, tasks};
 use super::variant::{equal_problems, Variant};
 use crate::device::{Device, DriverResult};
-use crate::handover::Handover;
 use crate::mapped::MappedWords;
 use crate::sender::Sender;
+use crate::thresholds::GpuThresholds;
 
 /// What a device does before a launch, for errors.
 const MAKING_ROOM: &str = "making room for apriori clusters";
@@ -65,7 +65,7 @@ pub const MERGED: usize = 1;
 pub const SHARED_COUNTERS: usize = 2;
 
 /// Device memory for all chunks of a launch.
-struct Memory {
+struct LaunchMemory {
     tasks: CudaSlice<Task>,
     x: CudaSlice<f64>,
     doubles: Doubles<CudaSlice<f64>>,
@@ -83,7 +83,7 @@ struct Memory {
     watch: MappedWords,
 }
 
-impl Memory {
+impl LaunchMemory {
     /// Memory for `tasks` tasks with `observations` observations in `p` dimensions.
     fn new(
         context: &Arc<CudaContext>,
@@ -169,7 +169,7 @@ pub struct Launch<'a> {
     /// Kept until the kernels end: freeing its host memory would wait for them. Declared before
     /// `memory`, so that its copies to `memory` end before `memory` is freed.
     sender: Sender<f64>,
-    memory: Memory,
+    memory: LaunchMemory,
     /// A stream for the kernel of each chunk.
     of_chunks: Vec<Arc<CudaStream>>,
 }
@@ -177,8 +177,9 @@ pub struct Launch<'a> {
 impl<'a> Launch<'a> {
     /// Begins kernels for these problems, which must have the same options and number of
     /// dimensions. The threads of `cpu` copy their observations. The kernel of a chunk begins as
-    /// soon as its observations are on the device. `handover` has the least number of observations
-    /// of all chunks but the last, and the largest number of problems for large blocks.
+    /// soon as its observations are on the device. `thresholds` has the least number of
+    /// observations of all chunks but the last, and the largest number of problems for large
+    /// blocks.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
@@ -186,7 +187,7 @@ impl<'a> Launch<'a> {
     pub fn begin(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
-        handover: &Handover,
+        thresholds: &GpuThresholds,
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
@@ -196,15 +197,15 @@ impl<'a> Launch<'a> {
         let distance = problems[0].options.distance;
         let multiprocessors = device.multiprocessors();
         let multiprocessors = multiprocessors.map_err(|error| device.error(MAKING_ROOM, &error))?;
-        let most = handover.large_block_problems as f64 * f64::from(multiprocessors);
+        let most = thresholds.large_block_problems as f64 * f64::from(multiprocessors);
         let variant = Variant::new(p, distance, equal_problems(&sizes) > most);
         let kernel = device.kernel(variant.module, "agglomerate")?;
-        let chunks = chunks(&sizes, handover.block_chunk_observations);
+        let chunks = chunks(&sizes, thresholds.block_chunk_observations);
         let allocate = || {
             let stream = device.context.new_stream()?;
             let of_chunks = chunks.iter().map(|_| device.context.new_stream());
             let of_chunks = of_chunks.collect::<DriverResult<_>>()?;
-            let mut memory = Memory::new(
+            let mut memory = LaunchMemory::new(
                 &device.context,
                 &stream,
                 problems.len(),

@@ -231,15 +231,15 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             self.merge(&buffers, contraction.recurrence, batch)
                 .map_err(|error| self.device.error("merging clusters", &error))?;
         }
-        let live = plan.live.len();
+        let active = plan.active.len();
         // No part overwrites dissimilarities that later parts read.
-        for rows in pieces(&Pairs::within(live), self.buffer.len()) {
+        for rows in pieces(&Pairs::within(active), self.buffer.len()) {
             monitor.check()?;
-            self.gather(&buffers, live, rows)
+            self.gather(&buffers, active, rows)
                 .map_err(|error| self.device.error("merging clusters", &error))?;
         }
         self.wait()?;
-        self.clusters = live;
+        self.clusters = active;
         self.squared = false;
         Ok(())
     }
@@ -280,11 +280,11 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(())
     }
 
-    /// Launches the copies that move some rows of the `live` clusters to the front of the array.
+    /// Launches the copies that move some rows of the `active` clusters to the front of the array.
     fn gather(
         &mut self,
         buffers: &ContractionBuffers,
-        live: usize,
+        active: usize,
         rows: Range<usize>,
     ) -> DriverResult<()> {
         let stream = &self.stream;
@@ -294,11 +294,11 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             step_of: buffers.step_of.device_ptr(stream).0,
             out: self.buffer.device_ptr(stream).0,
             before: self.clusters as u32,
-            clusters: live as u32,
+            clusters: active as u32,
             squared: u32::from(self.squared),
             first: rows.start as u32,
         };
-        let range = row_start(live, rows.start)..row_start(live, rows.end);
+        let range = row_start(active, rows.start)..row_start(active, rows.end);
         // SAFETY: as in `merge`; the buffer has room for the rows, because the stored type is at
         // most as large as `f64`.
         unsafe {
@@ -338,7 +338,7 @@ impl ContractionBuffers {
         Ok(Self {
             steps,
             sizes: stream.clone_htod(contraction.sizes)?,
-            live: stream.clone_htod(&plan.live)?,
+            live: stream.clone_htod(&plan.active)?,
             step_of: stream.alloc_zeros::<u32>(clusters)?,
         })
     }

@@ -13,7 +13,7 @@ use crate::stored::OnDevice;
 use gmhclust_core::linkage::condensed::Stored;
 use gmhclust_core::linkage::condensed::{pairs, position};
 use gmhclust_core::linkage::cpu::CpuDissimilarities;
-use gmhclust_core::linkage::dissimilarities::Fusion;
+use gmhclust_core::linkage::dissimilarities::ContractedMerge;
 use gmhclust_core::linkage::dissimilarities::{Contraction, Dissimilarities};
 use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair};
 use gmhclust_core::linkage::lance_williams::{Recurrence, StoredPrecision};
@@ -60,8 +60,8 @@ impl<T: Stored> Model<T> {
                 }
             }
         }
-        let left = plan.live.iter().map(|&i| {
-            let row = plan.live.iter().map(|&j| {
+        let left = plan.active.iter().map(|&i| {
+            let row = plan.active.iter().map(|&j| {
                 let is_old = step_of[i as usize] == 0 && step_of[j as usize] == 0;
                 T::store(self.load(i, j, self.squared && is_old))
             });
@@ -112,11 +112,11 @@ impl<T: Stored> Model<T> {
     }
 }
 
-/// Fusions of random clusters, in rounds or one by one.
-fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<Fusion> {
+/// Merges of random clusters, in rounds or one by one.
+fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<ContractedMerge> {
     let mut sizes = sizes.to_vec();
     let mut live: Vec<u32> = (0..sizes.len() as u32).collect();
-    let mut fusions = Vec::new();
+    let mut merges = Vec::new();
     while live.len() > 2 && random.below(12) > 0 {
         let a = random.below(live.len());
         let b = (a + 1 + random.below(live.len() - 1)) % live.len();
@@ -127,13 +127,13 @@ fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<Fusion> {
         };
         sizes[lower as usize] = union.size();
         live.retain(|&slot| slot != higher);
-        fusions.push(Fusion {
+        merges.push(ContractedMerge {
             lower,
             higher,
             pair: union,
         });
     }
-    fusions
+    merges
 }
 
 fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
@@ -165,17 +165,17 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
         let mut sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
         // Values are squares only the first time.
         for time in 0..2 {
-            let fusions = fuse(&mut random, &sizes);
+            let merges = fuse(&mut random, &sizes);
             let contraction = Contraction {
                 recurrence,
                 sizes: &sizes,
-                fusions: &fusions,
+                merges: &merges,
             };
             model.contract(&contraction);
             cpu.contract(&contraction, &[], &Monitor::default())
                 .unwrap();
             let left = model.values.len();
-            assert_eq!(left, sizes.len() - fusions.len());
+            assert_eq!(left, sizes.len() - merges.len());
             let all = (0..left as u32).flat_map(|j| (0..j).map(move |i| (i, j)));
             let all: Vec<(u32, u32)> = all.collect();
             let found: Vec<f64> = all.iter().map(|&(i, j)| model.load(i, j, false)).collect();
@@ -184,11 +184,11 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
                 cpu.entries(&all).unwrap(),
                 "{recurrence:?}, {n}, {time}"
             );
-            let Plan { live, .. } = Plan::new(&contraction);
-            for fusion in &fusions {
-                sizes[fusion.lower as usize] = fusion.pair.size();
+            let Plan { active, .. } = Plan::new(&contraction);
+            for merge in &merges {
+                sizes[merge.lower as usize] = merge.pair.size();
             }
-            sizes = live.iter().map(|&slot| sizes[slot as usize]).collect();
+            sizes = active.iter().map(|&slot| sizes[slot as usize]).collect();
         }
     }
 }
@@ -220,7 +220,7 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: StoredPrecision, numbers:
                 let nothing = Contraction {
                     recurrence,
                     sizes: &sizes,
-                    fusions: &[],
+                    merges: &[],
                 };
                 matrix.contract(&nothing, &[], &monitor).unwrap();
                 matrix.chain(recurrence, &sizes, &monitor).unwrap()
@@ -284,7 +284,7 @@ fn batches_of_steps_contract_as_the_cpu_does() {
 
 #[test]
 fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
-    let fusion = |lower, higher| Fusion {
+    let merge = |lower, higher| ContractedMerge {
         lower,
         higher,
         pair: MergedPair {
@@ -292,13 +292,13 @@ fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
             sizes: [1.0, 1.0],
         },
     };
-    let fusions = [
-        fusion(0, 5),
-        fusion(2, 3),
-        fusion(1, 4),
-        fusion(0, 2),
-        fusion(1, 6),
-        fusion(0, 7),
+    let merges = [
+        merge(0, 5),
+        merge(2, 3),
+        merge(1, 4),
+        merge(0, 2),
+        merge(1, 6),
+        merge(0, 7),
     ];
     let plan = Plan::new(&Contraction {
         recurrence: Recurrence {
@@ -306,10 +306,10 @@ fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
             precision: StoredPrecision::Double,
         },
         sizes: &[1.0; 9],
-        fusions: &fusions,
+        merges: &merges,
     });
     assert_eq!(plan.batches, [0..3, 3..5, 5..6]);
-    assert_eq!(plan.live, [0, 1, 8]);
+    assert_eq!(plan.active, [0, 1, 8]);
     let merged: Vec<[u32; 2]> = plan.steps.iter().map(|step| step.merged).collect();
     assert_eq!(merged, [[0, 0], [0, 0], [0, 0], [1, 1], [1, 0], [1, 0]]);
 }

@@ -17,7 +17,7 @@ use super::lloyd::Lloyd;
 const ALLOWANCE: usize = 3;
 
 /// The memory of the kernels that compare all observations with these centers.
-struct Comparison<'a> {
+struct HalfPrecisionCase<'a> {
     x: &'a Observations,
     centers: &'a Array2<f64>,
     frame: &'a Frame,
@@ -29,7 +29,7 @@ struct Comparison<'a> {
     found: Vec<u64>,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> HalfPrecisionCase<'a> {
     fn new(x: &'a Observations, centers: &'a Array2<f64>, frame: &'a Frame, room: usize) -> Self {
         let (n, k, candidates) = (x.nrows(), centers.nrows(), Candidates::new(frame, room));
         Self {
@@ -166,7 +166,7 @@ fn observations_go_to_the_nearest_center_from_any_other() {
         let expected = nearest(&x, &centers);
         let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers");
         for room in [2, 64] {
-            let mut comparison = Comparison::new(&x, &centers, &frame, room);
+            let mut comparison = HalfPrecisionCase::new(&x, &centers, &frame, room);
             let mut cluster: Vec<u32> = (0..n).map(|_| random.below(k) as u32).collect();
             let changes = cluster != expected;
             let (changed, open) = comparison.assign(&mut cluster);
@@ -199,7 +199,7 @@ fn halves_are_those_of_the_cpu() {
         let x = draw(&mut random, data, 60, 5);
         let centers = x.view().slice(s![..20, ..]).to_owned();
         let frame = frame_of(&x);
-        let mut comparison = Comparison::new(&x, &centers, &frame, 4);
+        let mut comparison = HalfPrecisionCase::new(&x, &centers, &frame, 4);
         comparison.assign(&mut [0; 60]);
         let halves = |row: &[f64]| -> Vec<u16> {
             let coordinate = |k: usize| frame.coordinate(row[k], k) as f32;

@@ -16,7 +16,7 @@ const BLOCKS_EACH: u32 = 16;
 
 /// Observations in groups, on a device.
 pub struct GroupedObservations {
-    kernels: Kernels,
+    kernels: GroupKernels,
     memory: GroupsMemory,
     codes: Option<Codes>,
     /// Number of groups; 0 before the first [`Self::sort`].
@@ -24,7 +24,7 @@ pub struct GroupedObservations {
     multiprocessors: u32,
 }
 
-struct Kernels {
+struct GroupKernels {
     find_greatest: CudaFunction,
     count_bins: CudaFunction,
     fill_bins: CudaFunction,
@@ -68,7 +68,7 @@ impl GroupedObservations {
         may_have_codes: bool,
     ) -> Result<Self> {
         let kernel = |name| observations.kernel(name);
-        let mut kernels = Kernels {
+        let mut kernels = GroupKernels {
             find_greatest: kernel("find_greatest")?,
             count_bins: kernel("count_bins")?,
             fill_bins: kernel("fill_bins")?,

@@ -108,7 +108,7 @@ impl Counts {
         let may_differ = self.tied != 0 && self.crowded != 0;
         may_differ
             || self.given_up != 0
-            || self.compared > policy::MEAN_LINKAGE_SEARCHES * (n as u64).pow(2)
+            || self.compared > policy::MEAN_LINKAGE_COMPARISONS * (n as u64).pow(2)
     }
 }
 
@@ -120,7 +120,7 @@ pub fn most_results(n: usize, blocks: u32) -> usize {
 }
 
 /// The kernels of a round.
-pub struct Kernels {
+pub struct MeanLinkageKernels {
     convert: CudaFunction,
     merge: CudaFunction,
     collect: CudaFunction,
@@ -130,7 +130,7 @@ pub struct Kernels {
     pub blocks: u32,
 }
 
-impl Kernels {
+impl MeanLinkageKernels {
     /// The kernels, for a device.
     ///
     /// # Errors

@@ -9,17 +9,17 @@ use gmhclust_core::magnitude::largest_on_threads;
 use gmhclust_core::neighbours::{MeanLinkage, RemainingClusters};
 use gmhclust_core::{Cpu, Merge, Monitor};
 
-use super::launch::{most_results, Clusters, Counts, Kernels, LINKING};
+use super::launch::{most_results, Clusters, Counts, MeanLinkageKernels, LINKING};
 use super::margins::Margins;
 use crate::device::{unless_short, Device, DriverResult};
 use crate::neighbours::usable_memory;
 use crate::sender::Sender;
 
-/// Number of pairs of coordinates that a device compares in double precision in a fraction of a
-/// second, if it is as fast as in single precision.
+/// Number of pairs of coordinates that a device compares in a fraction of a second in double
+/// precision, if this is as fast there as single precision.
 const OPEN_COORDINATES: u64 = 1 << 39;
 
-/// Number of rounds between two looks at the counts. With more, the last rounds do nothing; with
+/// Number of rounds between two reads of the counts. With more, the last rounds do nothing; with
 /// fewer, the device waits for the host.
 const ROUNDS_AT_A_TIME: u32 = 8;
 
@@ -72,8 +72,8 @@ fn in_rounds(
     cpu: &Cpu,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error(LINKING, &error);
-    let kernels = Kernels::new(device)?;
-    let memory = Memory::new(device, remaining, kernels.blocks);
+    let kernels = MeanLinkageKernels::new(device)?;
+    let memory = LinkageMemory::new(device, remaining, kernels.blocks);
     let mut memory = memory.map_err(|error| device.error("making room for clusters", &error))?;
     let mut sender = Sender::new(device, remaining.means.len(), 1, cpu)?;
     sender.send(&mut memory.means, 0, remaining.means, cpu, progress.monitor)?;
@@ -146,7 +146,7 @@ impl<'a> Progress<'a> {
 }
 
 /// Device memory for all clusters: see `Clusters` in mean_linkage_launch.cuh.
-struct Memory {
+struct LinkageMemory {
     stream: Arc<CudaStream>,
     means: CudaSlice<f64>,
     sizes: CudaSlice<f64>,
@@ -168,7 +168,7 @@ struct Memory {
     counts: CudaSlice<Counts>,
 }
 
-impl Memory {
+impl LinkageMemory {
     /// Memory for some clusters, with all their data but the means.
     fn new(device: &Device, clusters: &RemainingClusters<'_>, blocks: u32) -> DriverResult<Self> {
         let n = clusters.count();
@@ -263,7 +263,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for LinkageMemory {
     /// Waits for the kernels, since they work in this memory.
     fn drop(&mut self) {
         // A device that failed has nothing in progress.

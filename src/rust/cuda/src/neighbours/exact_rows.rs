@@ -18,7 +18,7 @@ use crate::sender::Sender;
 /// for the first queries of a large request.
 pub struct ExactRows {
     device: Arc<Device>,
-    state: Mutex<State>,
+    state: Mutex<RowsCopyState>,
     changed: Condvar,
     bytes: usize,
     columns: usize,
@@ -27,11 +27,11 @@ pub struct ExactRows {
 }
 
 /// The state of rows on a device.
-enum State {
+enum RowsCopyState {
     /// There is memory for the rows.
     Empty(CudaSlice<f64>),
     Copying,
-    There(Arc<CudaSlice<f64>>),
+    Copied(Arc<CudaSlice<f64>>),
     /// They could not be copied.
     Failed,
 }
@@ -67,7 +67,7 @@ impl ExactRows {
         let rows = |values| {
             Arc::new(Self {
                 device: device.clone(),
-                state: Mutex::new(State::Empty(values)),
+                state: Mutex::new(RowsCopyState::Empty(values)),
                 changed: Condvar::new(),
                 bytes,
                 columns: points.columns(),
@@ -96,11 +96,11 @@ impl ExactRows {
     /// tried before.
     pub fn begin_copy(&self) -> Option<RowsCopy<'_>> {
         let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Copying) {
-            State::Empty(values) => Some(RowsCopy {
+        match std::mem::replace(&mut *state, RowsCopyState::Copying) {
+            RowsCopyState::Empty(values) => Some(RowsCopy {
                 rows: self,
                 values: Some(values),
-                end: State::Failed,
+                end: RowsCopyState::Failed,
             }),
             before => {
                 *state = before;
@@ -111,15 +111,15 @@ impl ExactRows {
 
     /// The rows, once they are there. `None` if no copy has begun, or if it failed.
     pub fn wait(&self) -> Option<Arc<CudaSlice<f64>>> {
-        let is_coming = |state: &mut State| matches!(state, State::Copying);
+        let is_coming = |state: &mut RowsCopyState| matches!(state, RowsCopyState::Copying);
         let state = self.changed.wait_while(self.state(), is_coming);
         match &*state.unwrap_or_else(PoisonError::into_inner) {
-            State::There(rows) => Some(rows.clone()),
+            RowsCopyState::Copied(rows) => Some(rows.clone()),
             _ => None,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RowsCopyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,7 +129,7 @@ pub struct RowsCopy<'a> {
     rows: &'a ExactRows,
     values: Option<CudaSlice<f64>>,
     /// The state after the copy.
-    end: State,
+    end: RowsCopyState,
 }
 
 impl RowsCopy<'_> {
@@ -143,14 +143,14 @@ impl RowsCopy<'_> {
         let sender = Sender::new(&self.rows.device, all.len(), 1, cpu);
         let sent = sender.and_then(|mut sender| sender.send(&mut values, 0, all, cpu, monitor));
         if sent.is_ok() {
-            self.end = State::There(Arc::new(values));
+            self.end = RowsCopyState::Copied(Arc::new(values));
         }
     }
 }
 
 impl Drop for RowsCopy<'_> {
     fn drop(&mut self) {
-        *self.rows.state() = std::mem::replace(&mut self.end, State::Failed);
+        *self.rows.state() = std::mem::replace(&mut self.end, RowsCopyState::Failed);
         self.rows.changed.notify_all();
     }
 }

@@ -152,7 +152,7 @@ fn rows(
 ) -> Result<(Vec<f32>, Vec<Scalars>)> {
     let columns = coordinate_values(frame);
     let row_len = row_len(frame);
-    let mut rows = memory::zeros::<f32>(memory::OBSERVATIONS, indices.len() * row_len)?;
+    let mut rows = memory::zeros::<f32>(memory::COPY_OF_OBSERVATIONS, indices.len() * row_len)?;
     let scalars = rows
         .par_chunks_mut(row_len)
         .zip(indices)

@@ -11,7 +11,7 @@ use super::decision::DecisionBatch;
 use super::layout::{coordinate_values, first_beyond, group, room, row_len, NO_GROUP};
 use super::positions::Positions;
 use super::sweep::{code, Sweep};
-use super::sweeper::Candidates;
+use super::sweeper::SweptCandidates;
 use crate::device::DriverResult;
 
 /// A batch of queries in the format of the kernels.
@@ -178,8 +178,8 @@ impl DeviceBatch {
         &self,
         stream: &Arc<CudaStream>,
         packed: &CudaSlice<u64>,
-    ) -> DriverResult<Candidates> {
-        let candidates = Candidates {
+    ) -> DriverResult<SweptCandidates> {
+        let candidates = SweptCandidates {
             capacity: self.capacity,
             room: self.room,
             counts: stream.clone_dtoh(&self.counts)?,

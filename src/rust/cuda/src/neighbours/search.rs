@@ -24,11 +24,11 @@ use super::references::are_replaceable;
 use super::rows::Rows;
 use super::searcher::Searcher;
 use super::settle::{Settled, Settler, BATCH_BYTES};
-use super::sweeper::{Groups, Sweeper};
+use super::sweeper::{ReferenceGroups, Sweeper};
 use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
 use crate::device::Device;
-use crate::handover::Handover;
 use crate::policy;
+use crate::thresholds::GpuThresholds;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::metric::Points;
 use gmhclust_core::monitor::Monitor;
@@ -95,7 +95,7 @@ pub struct CudaNeighbours<'a, S = Searcher> {
 
 /// Whether a request was answered completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum RequestProgress {
     Done,
     /// A more precise frame answers the rest faster.
     NeedsSharperFrame,
@@ -104,8 +104,8 @@ enum Progress {
 impl<'a> CudaNeighbours<'a> {
     /// A search for the queries and references of `space`. Returns `None` for a metric without
     /// lower bounds. `cpu` does the host's part, and answers requests that are too small by
-    /// `handover`. The search uses at most `memory` bytes of each device, if given. A search among
-    /// clusters uses one device only.
+    /// `thresholds`. The search uses at most `memory` bytes of each device, if given. A search
+    /// among clusters uses one device only.
     ///
     /// # Errors
     /// `Error::Memory` if a device has too little memory, `Error::Device` if all devices fail.
@@ -113,7 +113,7 @@ impl<'a> CudaNeighbours<'a> {
         devices: &[Arc<Device>],
         cpu: &'a Cpu,
         space: Space<'a>,
-        handover: &Handover,
+        thresholds: &GpuThresholds,
         memory: Option<usize>,
         monitor: &'a Monitor,
     ) -> Result<Option<Self>> {
@@ -152,7 +152,7 @@ impl<'a> CudaNeighbours<'a> {
         Self::on(
             cpu,
             space,
-            handover,
+            thresholds,
             halves,
             monitor,
             numbers,
@@ -167,7 +167,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     fn on(
         cpu: &'a Cpu,
         space: Space<'a>,
-        handover: &Handover,
+        thresholds: &GpuThresholds,
         halves: bool,
         monitor: &'a Monitor,
         devices: Vec<usize>,
@@ -211,8 +211,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             changed: Vec::new(),
             swept_in_vain: 0,
             requests: 0,
-            smallest: handover.request_coordinates,
-            sweeps_per_copy: handover.sweeps_per_copy,
+            smallest: thresholds.request_coordinates,
+            sweeps_per_copy: thresholds.sweeps_per_copy,
             monitor,
         };
         neighbours.open()?;
@@ -349,7 +349,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         &mut self,
         request: &NeighbourRequest<'_>,
         take: &mut BlockSink<'_>,
-    ) -> Result<Progress> {
+    ) -> Result<RequestProgress> {
         let capacity = capacity(&self.frames[0], request);
         let batches = self.batches(request.queries.len(), capacity)?;
         self.requests += 1;
@@ -357,7 +357,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let groups = references
             .par_iter()
             .map(|&at| group(request.exclusion, at));
-        let groups = &Groups {
+        let groups = &ReferenceGroups {
             values: groups.collect(),
             request: self.requests,
         };
@@ -407,8 +407,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         }
         self.drop_lost_devices(losses_before)?;
         Ok(match ended {
-            ControlFlow::Continue(()) => Progress::Done,
-            ControlFlow::Break(()) => Progress::NeedsSharperFrame,
+            ControlFlow::Continue(()) => RequestProgress::Done,
+            ControlFlow::Break(()) => RequestProgress::NeedsSharperFrame,
         })
     }
 }
@@ -454,7 +454,7 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
                     done += nearest.len();
                     take(nearest)
                 })?;
-                if progress == Progress::Done {
+                if progress == RequestProgress::Done {
                     return Ok(());
                 }
             } else if self.frames.len() == 1 {

@@ -16,7 +16,7 @@ use super::references::References;
 use super::rows::Rows;
 use super::scatter::scatter;
 use super::sweep::Sweep;
-use super::sweeper::{Groups, Sweeper, Swept};
+use super::sweeper::{ReferenceGroups, Sweeper, Swept};
 use super::work_queue::Worker;
 use crate::device::{unless_short, Device, DriverResult};
 use gmhclust_core::error::{Error, Result};
@@ -128,7 +128,7 @@ impl Sweeper for Searcher {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &Groups,
+        groups: &ReferenceGroups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept> {
@@ -209,7 +209,11 @@ struct DeviceGroups(Option<(usize, CudaSlice<u32>)>);
 
 impl DeviceGroups {
     /// The groups of a request, copied if they are not there yet.
-    fn of(&mut self, groups: &Groups, stream: &Arc<CudaStream>) -> DriverResult<&CudaSlice<u32>> {
+    fn of(
+        &mut self,
+        groups: &ReferenceGroups,
+        stream: &Arc<CudaStream>,
+    ) -> DriverResult<&CudaSlice<u32>> {
         let there = self.0.take();
         let there = match there.filter(|(request, _)| *request == groups.request) {
             Some(there) => there,
@@ -244,7 +248,7 @@ impl Searcher {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &Groups,
+        groups: &ReferenceGroups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> std::result::Result<Swept, Stopped> {
@@ -266,7 +270,9 @@ impl Searcher {
         // SAFETY: as above; `packed` has room for the candidates that are kept.
         unsafe { self.kernels.pack(&self.stream, &sweep, &packed)? };
         self.sleep()?;
-        Ok(Swept::Candidates(buffers.fetch(&self.stream, &packed)?))
+        Ok(Swept::SweptCandidates(
+            buffers.fetch(&self.stream, &packed)?,
+        ))
     }
 
     /// Decides about the candidates of a sweep for a batch of queries.

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use super::layout::{room, MOST_CANDIDATES};
 use super::positions::Positions;
-use super::sweeper::{Candidates, Decided, Groups, Sweeper, Swept};
+use super::sweeper::{Decided, ReferenceGroups, Sweeper, Swept, SweptCandidates};
 use super::work_queue::DeviceLoss;
 use crate::policy;
 
@@ -59,7 +59,7 @@ pub struct Settler<'s, 'a, S> {
     pub frame: &'s RowFrame,
     pub positions: &'s Positions,
     pub request: &'s NeighbourRequest<'s>,
-    pub groups: &'s Groups,
+    pub groups: &'s ReferenceGroups,
     /// Number of candidates that the first sweep keeps of each query.
     pub capacity: usize,
     /// Whether there is a more precise frame.
@@ -165,7 +165,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     /// The decisions about the queries of a batch.
     fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: Swept) -> Decisions {
         match swept {
-            Swept::Candidates(candidates) => self.decide_on_host(request, batch, &candidates),
+            Swept::SweptCandidates(candidates) => self.decide_on_host(request, batch, &candidates),
             Swept::Decided(all) => Decisions {
                 each: batch.len(),
                 parts: vec![all],
@@ -178,7 +178,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         &self,
         request: &NeighbourRequest,
         batch: Range<usize>,
-        candidates: &Candidates,
+        candidates: &SweptCandidates,
     ) -> Decisions {
         let (host, frame, positions) = (&*self.host, self.frame, self.positions);
         let tasks = TASKS_PER_THREAD * rayon::current_num_threads();

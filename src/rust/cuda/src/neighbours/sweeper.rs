@@ -27,7 +27,7 @@ pub trait Sweeper: Worker + Sync {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &Groups,
+        groups: &ReferenceGroups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept>;
@@ -65,7 +65,7 @@ pub trait Sweeper: Worker + Sync {
 }
 
 /// The groups of the references of a request.
-pub struct Groups {
+pub struct ReferenceGroups {
     /// By position.
     pub values: Vec<u32>,
     /// The number of the request, which no other request has.
@@ -74,7 +74,7 @@ pub struct Groups {
 
 /// The result of a sweep for a batch of queries.
 pub enum Swept {
-    Candidates(Candidates),
+    SweptCandidates(SweptCandidates),
     /// The device has decided about the candidates.
     Decided(Decided),
 }
@@ -89,7 +89,7 @@ pub struct Decided {
 }
 
 /// The candidates of a batch of queries.
-pub struct Candidates {
+pub struct SweptCandidates {
     /// Number of candidates kept of each query.
     pub capacity: usize,
     /// Number of candidates of a query for which the sweep had room.
@@ -103,7 +103,7 @@ pub struct Candidates {
     pub keys: Vec<u64>,
 }
 
-impl Candidates {
+impl SweptCandidates {
     /// Writes the candidates of the `i`-th query of the batch, which is the `at`-th query of the
     /// request, to `found`: lower bounds and indices, in increasing order. Returns a lower bound on
     /// the distances of all other references within the limit, if there are any.

@@ -34,7 +34,7 @@ pub fn record_loss(losses: &mut Vec<DeviceLoss>, device: usize, error: Error) {
 }
 
 /// The state of a queue.
-struct State {
+struct WorkQueueState {
     /// The first piece that no worker has claimed yet.
     next: usize,
     /// The end of the pieces.
@@ -48,14 +48,14 @@ struct State {
 
 /// Pieces of work that workers claim one at a time.
 struct WorkQueue {
-    state: Mutex<State>,
+    state: Mutex<WorkQueueState>,
     changed: Condvar,
 }
 
 impl WorkQueue {
     fn new(pieces: usize) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(WorkQueueState {
                 next: 0,
                 end: pieces,
                 returned: BTreeSet::new(),
@@ -66,7 +66,7 @@ impl WorkQueue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl WorkQueue {
     /// last pieces, since they may return these pieces. Returns `None` when all pieces are done, or
     /// the device is lost.
     fn claim(&self, device: usize) -> Option<Claim<'_>> {
-        let must_wait = |state: &mut State| {
+        let must_wait = |state: &mut WorkQueueState| {
             let is_empty = state.returned.is_empty() && state.next >= state.end;
             is_empty && state.in_progress > 0 && !state.lost_devices.contains(&device)
         };

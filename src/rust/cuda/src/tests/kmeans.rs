@@ -11,7 +11,7 @@ use gmhclust_core::{Cpu, Error, Monitor};
 use ndarray::s;
 
 use super::{cuda, cuda_on, several_gpus};
-use crate::{Cuda, Handover};
+use crate::{Cuda, GpuThresholds};
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
@@ -97,12 +97,12 @@ fn many_centers_are_compared_alike_on_small_data() {
 /// Compares k-means that compares all centers, in half or in single precision first, with the
 /// CPU's.
 fn compare_many_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
-    let singles = Handover {
+    let singles = GpuThresholds {
         kmeans_half_coordinates: usize::MAX,
         kmeans_near_centers: usize::MAX,
-        ..Handover::default()
+        ..GpuThresholds::default()
     };
-    let halves = Handover {
+    let halves = GpuThresholds {
         kmeans_half_coordinates: 0,
         ..singles
     };
@@ -133,13 +133,13 @@ fn near_centers_are_compared_alike_on_small_data() {
 /// Compares k-means that compares any number of near centers, or only a small number, with the
 /// CPU's.
 fn compare_near_centers(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
-    let any = Handover {
+    let any = GpuThresholds {
         kmeans_near_centers: 2,
         kmeans_near_ratio: 0,
         kmeans_half_coordinates: usize::MAX,
-        ..Handover::default()
+        ..GpuThresholds::default()
     };
-    let few = Handover {
+    let few = GpuThresholds {
         kmeans_near_ratio: 8,
         ..any
     };
@@ -168,17 +168,17 @@ fn draws_by_codes_are_alike_on_small_data() {
 /// Compares k-means that draws by codes from the second center on, from a later center on, or not
 /// at all, with the CPU's.
 fn compare_codes(kinds: &[Data], centers: Range<usize>, most_rows: usize) {
-    let all = Handover {
+    let all = GpuThresholds {
         kmeans_grouped_centers: usize::MAX,
         kmeans_near_centers: usize::MAX,
         kmeans_half_coordinates: usize::MAX,
-        ..Handover::default()
+        ..GpuThresholds::default()
     };
-    let later = Handover {
+    let later = GpuThresholds {
         kmeans_coded_centers: 48,
         ..all
     };
-    let none = Handover {
+    let none = GpuThresholds {
         kmeans_grouped_centers: 48,
         kmeans_coded_observations: usize::MAX,
         ..all
@@ -207,9 +207,9 @@ struct Cases<'a> {
 
 impl Cases<'_> {
     /// Compares k-means with these sizes with the CPU's, from drawn and from given centers.
-    fn compare(&self, sizes: &[(&str, Handover)]) {
+    fn compare(&self, sizes: &[(&str, GpuThresholds)]) {
         let cpu = Arc::new(Cpu::new(8).unwrap());
-        let device = |size: Handover| Cuda::new(None, cpu.clone(), size).unwrap();
+        let device = |size: GpuThresholds| Cuda::new(None, cpu.clone(), size).unwrap();
         let devices: Vec<(&str, Cuda)> = sizes
             .iter()
             .map(|&(name, size)| (name, device(size)))

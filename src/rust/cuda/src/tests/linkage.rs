@@ -10,7 +10,7 @@ use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Monitor};
 
 use super::cuda;
-use crate::{Cuda, Handover};
+use crate::{Cuda, GpuThresholds};
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
@@ -18,11 +18,11 @@ fn the_gpu_has_the_bits_of_the_cpu() {
     let cpu = Cpu::new(4).unwrap();
     // Searches among clusters copy all clusters, or seldom.
     let devices = [0, 64].map(|sweeps_per_copy| {
-        let handover = Handover {
+        let thresholds = GpuThresholds {
             sweeps_per_copy,
-            ..Handover::default()
+            ..GpuThresholds::default()
         };
-        Cuda::new(None, Arc::new(Cpu::new(4).unwrap()), handover).unwrap()
+        Cuda::new(None, Arc::new(Cpu::new(4).unwrap()), thresholds).unwrap()
     });
     let in_rounds = cuda(4).with_mean_linkage(usize::MAX);
     let after_searches = cuda(4).with_mean_linkage(1 << 18);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use gmhclust_core::error::Result;
 use gmhclust_core::Cpu;
 
-use crate::{Cuda, Handover};
+use crate::{Cuda, GpuThresholds};
 
 /// Cuda with all usable devices. The devices do all work that they can.
 fn cuda(threads: usize) -> Cuda {
@@ -26,7 +26,11 @@ fn cuda_on(devices: Option<&[usize]>, threads: usize) -> Cuda {
 }
 
 fn try_cuda_on(devices: Option<&[usize]>, threads: usize) -> Result<Cuda> {
-    Cuda::new(devices, Arc::new(Cpu::new(threads)?), Handover::default())
+    Cuda::new(
+        devices,
+        Arc::new(Cpu::new(threads)?),
+        GpuThresholds::default(),
+    )
 }
 
 /// Cuda with all devices, or `None` if there are fewer than two. A test that does not check its

@@ -33,7 +33,7 @@ arguments! {
     }
 }
 
-/// Index of the scalar `low`.
+/// Index of the scalar `low`, `least_stretch` of the view.
 pub const LOW: usize = offset_of!(Scalars, low) / size_of::<u32>();
 /// Number of scalars of a cluster.
 pub const SCALARS: usize = size_of::<Scalars>() / size_of::<u32>();
@@ -54,12 +54,12 @@ impl Scalars {
     pub fn new(view: &ClusterView, shape: u32) -> Self {
         Self {
             error: view.error,
-            low: view.low,
+            low: view.least_stretch,
             relative: view.relative,
-            absolute: view.absolute,
+            absolute: view.mean_error_factor,
             variance: view.variance,
             fourth: view.fourth,
-            largest: view.largest,
+            largest: view.largest_eigenvalue,
             third: view.third,
             shape,
         }

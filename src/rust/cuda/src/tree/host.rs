@@ -255,7 +255,7 @@ fn rules_out(
         mean: &vec![0.0; p],
         // The sums stand for it.
         whitening: &[1.0],
-        low: least,
+        least_stretch: least,
         stretch: most,
         spread: Spread::default(),
         mean_error: 0.0,

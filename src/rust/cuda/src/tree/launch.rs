@@ -27,13 +27,13 @@ use crate::mapped::MappedWords;
 /// The modules by increasing largest number of columns. In a module for fewer columns, a matrix
 /// takes fewer registers of a block, so it is factorized faster: on an H200, the module for 104
 /// columns made the trees of 30,000 x 64 and x 100 1.18 and 1.11 times as fast as that for 208.
-const FAMILIES: [(usize, &Kernels); 4] = [
+const MODULES_BY_COLUMNS: [(usize, &Kernels); 4] = [
     (FEW_COLUMNS, &kernels::TREE_16),
     (52, &kernels::TREE_52),
     (104, &kernels::TREE_104),
     (208, &kernels::TREE_208),
 ];
-pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
+pub const MOST_COLUMNS: usize = MODULES_BY_COLUMNS[MODULES_BY_COLUMNS.len() - 1].0;
 
 /// Number of positions whose neighbours one launch of the first search finds. If it is too large,
 /// an interrupt is answered late.
@@ -93,7 +93,7 @@ pub fn grow(
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
-    let mut families = FAMILIES
+    let mut families = MODULES_BY_COLUMNS
         .iter()
         .filter(|(most, _)| problem.x.ncols() <= *most);
     let (most_columns, kernels, room) = loop {
@@ -334,12 +334,12 @@ impl Growing {
         }
         self.tree.use_spare(&mut self.clusters, left);
         self.positions = left;
-        self.expect_gone();
+        self.set_compaction_point();
         self.enclose()
     }
 
     /// Sets the number of merges at which launches end, so that the host compacts the positions.
-    fn expect_gone(&mut self) {
+    fn set_compaction_point(&mut self) {
         self.tree.merges_until = if self.positions > FEW_POSITIONS {
             self.tree.clusters - self.positions / 10 * LEFT_IN_TEN
         } else {
@@ -440,7 +440,7 @@ impl Growing {
         };
         self.fill()?;
         self.search(self.start.are_points(), monitor)?;
-        self.expect_gone();
+        self.set_compaction_point();
         let (mut merges, mut since) = (0, Instant::now());
         while !monitor.stopped() {
             self.grow()?;

@@ -122,7 +122,7 @@ impl Drop for Arena<'_> {
 
 /// Parameters of the launches that make a tree.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct LaunchParameters {
     blocks: u32,
     seed: u64,
     max_jobs: u32,
@@ -145,7 +145,7 @@ type ModelGrow = unsafe extern "C" fn(
 ///
 /// # Panics
 /// If the blocks wait for each other for ever.
-fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
+fn grow(host: &Library, problem: &Problem, parameters: LaunchParameters) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
     let start = Start::new(problem, &bounding_box, 16, &Monitor::default()).unwrap();
     let sizes = start.sizes;
@@ -158,8 +158,8 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = 1_000_000;
     tree.member_room = tree.member_room.min(8 * sizes.observations as u32);
-    tree.placement = way.placement as u32;
-    tree.max_jobs = way.max_jobs;
+    tree.placement = parameters.placement as u32;
+    tree.max_jobs = parameters.max_jobs;
     let addresses = layout.clusters.each_ref().map(|range| arena.address(range));
     let mut clusters = start.clusters(addresses);
     // SAFETY: the function has this type, and all arrays have the lengths of a launch on a device.
@@ -173,7 +173,7 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
     run(&tree, &clusters, search, used, used);
     let mut merges = 0;
     for launch in 0.. {
-        tree.batch = way.batch;
+        tree.batch = parameters.batch;
         arena.control()[..control::STATE_STARTS].fill(0);
         for array in [&arrays.posted, &arrays.done] {
             arena.bytes_mut(array).fill(0);
@@ -187,12 +187,12 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
                 &clusters,
                 arena.memory,
                 8 * arena.words,
-                way.blocks,
-                way.seed + launch,
+                parameters.blocks,
+                parameters.seed + launch,
                 &mut turns,
             )
         };
-        assert!(ended, "blocks wait for each other for ever: {way:?}");
+        assert!(ended, "blocks wait for each other for ever: {parameters:?}");
         let state = arena.control().to_vec();
         // As on a device: the launch after a launch without a merge prepares a single pair.
         if state[control::MERGES] == merges {
@@ -247,7 +247,7 @@ fn trees_of_several_blocks_are_those_of_the_cpu() {
             normalize: random.below(2) == 0,
             apriori_intra: true,
         };
-        let way = Way {
+        let parameters = LaunchParameters {
             blocks: 2 + random.below(4) as u32,
             seed: (random.uniform() * 1e15) as u64,
             max_jobs: [32, 48, 64][random.below(3)],
@@ -257,11 +257,11 @@ fn trees_of_several_blocks_are_those_of_the_cpu() {
         let x = draw(&mut random, data, n, p);
         let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
         let problems = [problem];
-        let case = format!("case {case}, {data:?}, {n} x {p}, {options:?}, {way:?}");
+        let case = format!("case {case}, {data:?}, {n} x {p}, {options:?}, {parameters:?}");
         let expected = cpu.agglomerate(&problems, &Monitor::default());
         let expected = &expected.unwrap()[0];
         let several = Trees::new(Cpu::new(1).unwrap(), |problem, _, _| {
-            Ok(grow(&host, problem, way))
+            Ok(grow(&host, problem, parameters))
         });
         let found = several.agglomerate(&problems, &Monitor::default());
         for (at, (found, expected)) in found.unwrap()[0].iter().zip(expected).enumerate() {

@@ -12,7 +12,7 @@ use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{knn, Cpu, Error, Monitor, Result};
 use gmhclust_cuda::testing::{in_processes, lose, too_late, LOSSES};
-use gmhclust_engine::{Choice, Engine, Workload};
+use gmhclust_engine::{BackendChoice, Engine, Workload};
 
 /// The setting of a test.
 #[derive(Clone, Copy)]
@@ -53,8 +53,8 @@ fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
     in_processes(&format!("loss::{name}"), cases, test);
 }
 
-fn choice(backend: &str, setting: Setting) -> Choice {
-    Choice {
+fn choice(backend: &str, setting: Setting) -> BackendChoice {
+    BackendChoice {
         backend: backend.into(),
         threads: setting.threads,
         devices: setting.devices.map(<[usize]>::to_vec),

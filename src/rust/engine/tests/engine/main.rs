@@ -14,7 +14,7 @@ use gmhclust_core::mahalanobis::{
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::FailingDevice;
 use gmhclust_core::{knn, Cpu, Error, Monitor, Observations};
-use gmhclust_engine::{Choice, Engine, Workload};
+use gmhclust_engine::{BackendChoice, Engine, Workload};
 use ndarray::Array2;
 
 fn cpu() -> Arc<Cpu> {
@@ -30,7 +30,7 @@ fn failing_after(answers: usize, error: Error) -> Arc<FailingDevice> {
 }
 
 fn lost() -> Engine {
-    Engine::on(failing_after(0, gone())).or(cpu())
+    Engine::on(failing_after(0, gone())).with_fallback(cpu())
 }
 
 fn observations(rows: usize, modulus: i32) -> Observations {
@@ -62,12 +62,12 @@ fn a_lost_device_is_stood_in_for_and_an_interrupt_is_not() {
     };
     let expected = run(&Engine::on(cpu()));
     for error in [gone(), Error::Memory("full".into())] {
-        let engine = Engine::on(failing_after(0, error)).or(cpu());
+        let engine = Engine::on(failing_after(0, error)).with_fallback(cpu());
         assert_eq!(engine.name(), "failing");
         assert_eq!(run(&engine), expected);
         assert_eq!(engine.name(), "cpu");
     }
-    let interrupted = Engine::on(failing_after(0, Error::Interrupt)).or(cpu());
+    let interrupted = Engine::on(failing_after(0, Error::Interrupt)).with_fallback(cpu());
     assert_eq!(run(&interrupted), Err(Error::Interrupt));
     let alone = Engine::on(failing_after(0, gone()));
     assert_eq!(run(&alone), Err(gone()));
@@ -77,7 +77,7 @@ fn a_lost_device_is_stood_in_for_and_an_interrupt_is_not() {
 fn the_monitor_learns_of_a_lost_device_once_and_not_of_a_small_one() {
     let warnings = |error: Error| {
         let (monitor, engine) = (Monitor::default(), Engine::on(failing_after(0, error)));
-        let engine = engine.or(cpu());
+        let engine = engine.with_fallback(cpu());
         let points = points(Metric::Manhattan, &observations(9, 5));
         for _ in 0..2 {
             let distances = engine.run(&monitor, |device| {
@@ -105,7 +105,7 @@ fn merges_within_apriori_clusters_are_kept_where_a_device_is_lost_above_them() {
         &cpu(),
     )
     .unwrap();
-    let engine = Engine::on(failing_after(1, gone())).or(cpu());
+    let engine = Engine::on(failing_after(1, gone())).with_fallback(cpu());
     let found = engine.run(&monitor, |device| clusterer.merge(device, &monitor));
     let found = found.and_then(|()| clusterer.tree(&cpu()));
     let progress = monitor.progress();
@@ -135,7 +135,7 @@ fn a_search_goes_on_where_a_device_is_lost_in_the_middle_of_it() {
         engine.run(&monitor, |device| search.run(device, &monitor))?;
         Ok::<_, Error>(search.into_graph())
     };
-    let lost = || Engine::on(failing_after(1, gone())).or(cpu());
+    let lost = || Engine::on(failing_after(1, gone())).with_fallback(cpu());
     let right = Engine::on(cpu());
     let engine = lost();
     assert_eq!(graph(&engine), graph(&right));
@@ -163,7 +163,7 @@ fn k_means_is_stood_in_for_as_well() {
 
 #[test]
 fn an_unknown_backend_is_refused() {
-    let choice = Choice {
+    let choice = BackendChoice {
         backend: "gpu".into(),
         threads: 1,
         devices: None,

@@ -125,7 +125,7 @@ fn contract_block<T: Stored>(
     columns.values = vec![0.0; columns.slots.len() * ROWS];
     let mut new_rows = new_rows.into_iter().peekable();
     for slot in start..(start + ROWS).min(rows.clusters()) {
-        let row = rows.row(slot, &mut worker.room);
+        let row = rows.row(slot, &mut worker.scratch);
         for (&column, values) in columns.slots.iter().zip(columns.values.chunks_mut(ROWS)) {
             if column as usize > slot {
                 values[slot - start] = row[column as usize - slot - 1];
@@ -137,7 +137,7 @@ fn contract_block<T: Stored>(
             let all = 0..plan.steps.len();
             plan.merge_columns(&mut worker.row, all, slot as u32, size);
             write(&worker.row, &plan.lowest[new + 1..], to);
-            let seen = T::as_stored(to, &mut worker.room);
+            let seen = T::as_stored(to, &mut worker.scratch);
             worker.visitor.visit(new, seen);
         }
     }
@@ -188,7 +188,7 @@ fn contract_cluster<T: Stored>(
     write(&parts[0].row, &plan.lowest[new + 1..], to);
     worker
         .visitor
-        .visit(new, T::as_stored(to, &mut worker.room));
+        .visit(new, T::as_stored(to, &mut worker.scratch));
 }
 
 /// Writes the dissimilarities of `row` to some slots into `to`.

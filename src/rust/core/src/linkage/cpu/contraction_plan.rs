@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use crate::linkage::dissimilarities::{Contraction, Fusion};
+use crate::linkage::dissimilarities::{ContractedMerge, Contraction};
 use crate::linkage::lance_williams::{MergedPair, Recurrence};
 use crate::simd::dispatch;
 
-/// A fusion, and the lowest slot of the new cluster that it contributes to.
+/// A merge, and the lowest slot of the new cluster that it contributes to.
 pub struct ContractionStep {
-    pub fusion: Fusion,
+    pub merge: ContractedMerge,
     pub lowest: u32,
 }
 
@@ -29,10 +29,10 @@ pub struct ContractionPlan<'a> {
 impl<'a> ContractionPlan<'a> {
     /// The plan of a contraction.
     pub fn new(contraction: &'a Contraction<'a>) -> Self {
-        let fusions = contraction.fusions;
+        let merges = contraction.merges;
         let mut lowest_of: Vec<u32> = (0..contraction.sizes.len() as u32).collect();
-        for fusion in fusions.iter().rev() {
-            lowest_of[fusion.higher as usize] = lowest_of[fusion.lower as usize];
+        for merge in merges.iter().rev() {
+            lowest_of[merge.higher as usize] = lowest_of[merge.lower as usize];
         }
         let lowest: Vec<u32> = (0..lowest_of.len() as u32)
             .filter(|&slot| lowest_of[slot as usize] == slot)
@@ -46,11 +46,11 @@ impl<'a> ContractionPlan<'a> {
                 others[new].push(slot as u32);
             }
         }
-        let step = |&fusion: &Fusion| ContractionStep {
-            fusion,
-            lowest: lowest_of[fusion.lower as usize],
+        let step = |&merge: &ContractedMerge| ContractionStep {
+            merge,
+            lowest: lowest_of[merge.lower as usize],
         };
-        let steps: Vec<ContractionStep> = fusions.iter().map(step).collect();
+        let steps: Vec<ContractionStep> = merges.iter().map(step).collect();
         let mut own = vec![Vec::new(); lowest.len()];
         for (at, step) in steps.iter().enumerate() {
             let new = lowest
@@ -73,11 +73,11 @@ impl<'a> ContractionPlan<'a> {
         let recurrence = self.contraction.recurrence;
         for step in &self.steps[range] {
             if step.lowest > lowest {
-                let Fusion {
+                let ContractedMerge {
                     lower,
                     higher,
                     pair,
-                } = &step.fusion;
+                } = &step.merge;
                 let (first, second) = (row[*lower as usize], row[*higher as usize]);
                 row[*lower as usize] = recurrence.update(pair, first, second, size);
             }
@@ -93,13 +93,13 @@ impl<'a> ContractionPlan<'a> {
         let mut sizes = self.contraction.sizes.to_vec();
         let mut done = 0;
         for &own in &self.own[new] {
-            let Fusion {
+            let ContractedMerge {
                 lower,
                 higher,
                 pair,
-            } = &self.steps[own].fusion;
+            } = &self.steps[own].merge;
             for step in &self.steps[done..own] {
-                sizes[step.fusion.lower as usize] = step.fusion.pair.size();
+                sizes[step.merge.lower as usize] = step.merge.pair.size();
             }
             done = own;
             let at = |slot: &u32| parts.iter().position(|part| part.slot == *slot);

@@ -57,7 +57,7 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
         run_from_queue(tasks, &mut workers, |worker, start| {
             monitor.check()?;
             for slot in (start..(start + ROWS).min(n)).rev() {
-                let row = self.rows.row(slot, &mut worker.room);
+                let row = self.rows.row(slot, &mut worker.scratch);
                 check::<T>(row, slot)?;
                 worker.visitor.visit(slot, row);
                 monitor.advance(row.len() as u64);

@@ -74,19 +74,19 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
         }
     }
 
-    /// The dissimilarities of a cluster to the clusters in higher slots; computed in `room` unless
+    /// The dissimilarities of a cluster to the clusters in higher slots; computed in `scratch` unless
     /// they are stored as doubles.
-    pub fn row<'r>(&'r self, slot: usize, room: &'r mut [f64]) -> &'r [f64] {
+    pub fn row<'r>(&'r self, slot: usize, scratch: &'r mut [f64]) -> &'r [f64] {
         if self.squared {
-            let row = &mut room[..self.clusters() - 1 - slot];
+            let row = &mut scratch[..self.clusters() - 1 - slot];
             self.load_row(slot, row);
             return row;
         }
         match &self.source {
             MatrixSource::Given { values, n } => {
-                T::as_given(&values[row_start(*n, slot)..][..n - 1 - slot], room)
+                T::as_given(&values[row_start(*n, slot)..][..n - 1 - slot], scratch)
             }
-            MatrixSource::Own(matrix) => T::as_stored(matrix.row(slot), room),
+            MatrixSource::Own(matrix) => T::as_stored(matrix.row(slot), scratch),
         }
     }
 

@@ -12,7 +12,7 @@ pub struct Worker<'a> {
     /// Room for dissimilarities by slot.
     pub row: Vec<f64>,
     /// Room for a row that is not stored in double precision.
-    pub room: Vec<f64>,
+    pub scratch: Vec<f64>,
     /// Room for the parts of a union.
     pub parts: Vec<ClusterPart>,
 }
@@ -23,7 +23,7 @@ impl<'a> Worker<'a> {
         let worker = |_| Self {
             visitor: nearest.visitor(),
             row: vec![0.0; clusters],
-            room: vec![0.0; clusters],
+            scratch: vec![0.0; clusters],
             parts: Vec::new(),
         };
         (0..rayon::current_num_threads()).map(worker).collect()

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::magnitude::check_magnitude;
-use crate::matrix::{self, middle, RowSlices, STANDARD_LAYOUT};
+use crate::matrix::{self, sampled_medians, RowSlices, STANDARD_LAYOUT};
 use crate::observations::Observations;
 
 /// Number of values that a thread centres at a time. Only the time depends on it.
@@ -18,7 +18,7 @@ const VALUES_PER_TASK: usize = 1 << 14;
 /// `Error::Input` if powers of distances overflow; `Error::Memory`.
 pub fn centred(x: &Observations) -> Result<Array2<f64>> {
     check_magnitude(x.largest())?;
-    let middle = middle(x.values(), x.ncols());
+    let middle = sampled_medians(x.values(), x.ncols());
     let mut centred = matrix::stacked_on_threads(&[x.view()], x.ncols())?;
     let columns = x.ncols().max(1);
     let rows = centred.as_slice_mut().expect(STANDARD_LAYOUT);

@@ -132,7 +132,7 @@ fn merges_of_distinct(
             columns,
             means: points.values(),
             sizes,
-            variances: &memory::zeros(memory::OBSERVATIONS, n)?,
+            variances: &memory::zeros(memory::COPY_OF_OBSERVATIONS, n)?,
             nearest: None,
         };
         if let Some(merges) = device.merges_of_means(&clusters, monitor)? {

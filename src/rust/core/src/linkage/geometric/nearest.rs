@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::error::Result;
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 pub const CLUSTERS: &str = "the clusters of a linkage need";
 
 /// No slot.

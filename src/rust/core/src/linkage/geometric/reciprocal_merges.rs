@@ -1,4 +1,6 @@
-//! Merges of clusters by reciprocal nearest neighbours, without a matrix of distances.
+//! Merges of clusters by reciprocal nearest neighbours, without a matrix of distances:
+//! `linkage::reciprocal` does the same with a matrix, where a cluster's neighbours are read from its
+//! row and not searched for.
 //!
 //! In every round, all pairs of reciprocal nearest neighbours merge. The linkages are reducible: a
 //! union is never nearer to a cluster than the nearer of its parts. So reciprocal pairs stay

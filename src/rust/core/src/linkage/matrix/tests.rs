@@ -65,20 +65,20 @@ fn exhaustive(
         .map(|i| (0..n).map(|j| value(i, j)).collect())
         .collect();
     let mut sizes = sizes.map_or(vec![1.0; n], <[f64]>::to_vec);
-    let mut live: Vec<usize> = (0..n).collect();
+    let mut active: Vec<usize> = (0..n).collect();
     let mut merges = Vec::new();
-    while live.len() > 1 {
+    while active.len() > 1 {
         let mut least = (f64::INFINITY, 0, 0);
-        for (at, &i) in live.iter().enumerate() {
-            for &j in &live[at + 1..] {
+        for (at, &i) in active.iter().enumerate() {
+            for &j in &active[at + 1..] {
                 if all[i][j] < least.0 {
                     least = (all[i][j], i, j);
                 }
             }
         }
         let (height, i, j) = least;
-        live.retain(|&k| k != j);
-        for &k in live.iter().filter(|&&k| k != i) {
+        active.retain(|&k| k != j);
+        for &k in active.iter().filter(|&&k| k != i) {
             let (first, second) = (all[i][k], all[j][k]);
             let value = match linkage {
                 Linkage::Single => first.min(second),
@@ -386,7 +386,7 @@ impl Dissimilarities for Counted<'_> {
         monitor: &Monitor,
     ) -> Result<NearestClusters> {
         self.add(pairs(self.clusters));
-        self.clusters -= contraction.fusions.len();
+        self.clusters -= contraction.merges.len();
         self.matrix.contract(contraction, wanted, monitor)
     }
 

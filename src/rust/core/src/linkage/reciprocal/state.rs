@@ -7,7 +7,7 @@ use super::nodes::{Nodes, UnionNode};
 use crate::error::Result;
 use crate::linkage::condensed::pairs;
 use crate::linkage::dissimilarities::{
-    Contraction, Dissimilarities, Fusion, NearestClusters, Neighbour,
+    ContractedMerge, Contraction, Dissimilarities, NearestClusters, Neighbour,
 };
 use crate::linkage::lance_williams::{Linkage, Recurrence};
 use crate::merge::Merge;
@@ -252,11 +252,11 @@ impl MatrixReciprocalMerges {
             let (stale, entries) = &part[0];
             let mut entries = entries.iter();
             let mut entry = |_, _| *entries.next().expect("as wanted");
-            let mut room = Vec::new();
+            let mut scratch = Vec::new();
             let refreshed = stale.iter().map(|(slot, neighbours)| {
-                room.clear();
-                room.extend(this.neighbours(slot, neighbours, &mut entry));
-                this.refreshed(slot, &mut room)
+                scratch.clear();
+                scratch.extend(this.neighbours(slot, neighbours, &mut entry));
+                this.refreshed(slot, &mut scratch)
             });
             refreshed.collect::<Vec<_>>()
         });
@@ -415,16 +415,16 @@ impl MatrixReciprocalMerges {
 
         let few = |new: &u32| self.candidates[active[*new as usize] as usize].are_few();
         let wanted: Vec<u32> = (0..active.len() as u32).filter(few).collect();
-        let fusion = |union: &UnionNode| Fusion {
+        let merge = |union: &UnionNode| ContractedMerge {
             lower: union.lowest,
             higher: self.nodes.lowest(union.parts[1]),
             pair: union.pair,
         };
-        let fusions: Vec<Fusion> = self.nodes.unions.iter().map(fusion).collect();
+        let merges: Vec<ContractedMerge> = self.nodes.unions.iter().map(merge).collect();
         let contraction = Contraction {
             recurrence: self.recurrence,
             sizes: &self.nodes.sizes,
-            fusions: &fusions,
+            merges: &merges,
         };
         let nearest = matrix.contract(&contraction, &wanted, monitor)?;
 

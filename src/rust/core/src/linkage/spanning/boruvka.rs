@@ -189,7 +189,7 @@ fn tree_of_all(
         let mut neighbours = device.references(space, monitor)?;
         let mut components = ConnectedComponents::new(n, &mut *neighbours, weights, monitor)?;
         if let Some(known) = known {
-            components.know(known)?;
+            components.start_from_neighbours(known)?;
         }
         while components.edges().len() < n - 1 {
             monitor.check()?;

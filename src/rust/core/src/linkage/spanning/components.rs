@@ -14,7 +14,7 @@ use crate::neighbours::{Exclusion, NeighbourLists, NeighbourRequest, Neighbours,
 use crate::order_key::order_key;
 use crate::tasks::on_slots;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const COMPONENTS: &str = "the components of a spanning tree need";
 
 /// Number of points of other components that a search finds. A larger number makes searches slower
@@ -50,7 +50,7 @@ struct NearestOutside {
 
 impl NearestOutside {
     /// Before any search.
-    const NOTHING: Self = Self {
+    const UNSEARCHED: Self = Self {
         points: [0; WANTED],
         distances: [0.0; WANTED],
         count: 0,
@@ -65,7 +65,7 @@ impl NearestOutside {
     }
 
     /// Removes the least edges, as long as they lead to points of the point's own component.
-    fn leave(&mut self, own: u32, components: &[u32]) {
+    fn drop_own_component(&mut self, own: u32, components: &[u32]) {
         while let Some((_, other)) = self.least() {
             if components[other as usize] != own {
                 break;
@@ -110,7 +110,7 @@ impl<'a> ConnectedComponents<'a> {
             monitor,
             best,
             sets: LabelledSets::new(n)?,
-            known: memory::filled(COMPONENTS, n, NearestOutside::NOTHING)?,
+            known: memory::filled(COMPONENTS, n, NearestOutside::UNSEARCHED)?,
             least: memory::filled(COMPONENTS, n, None)?,
             edges: memory::room(COMPONENTS, n - 1)?,
             is_first: true,
@@ -119,7 +119,7 @@ impl<'a> ConnectedComponents<'a> {
 
     /// Takes known lists of the nearest other points of each point, before the first round. All
     /// lists have the same length, at least 1.
-    pub fn know(&mut self, nearest: &NeighbourLists) -> Result<()> {
+    pub fn start_from_neighbours(&mut self, nearest: &NeighbourLists) -> Result<()> {
         let points: Vec<u32> = (0..self.known.len() as u32).collect();
         let wanted = nearest.of(0).len();
         for some in points.chunks(TAKEN_AT_A_TIME) {
@@ -148,7 +148,7 @@ impl<'a> ConnectedComponents<'a> {
         tasks.enumerate().for_each(|(task, known)| {
             let own = &components[task * POINTS_PER_TASK..];
             let known = known.iter_mut().zip(own);
-            known.for_each(|(known, &own)| known.leave(own, components));
+            known.for_each(|(known, &own)| known.drop_own_component(own, components));
         });
         self.least.par_iter_mut().for_each(|least| *least = None);
         self.update_least((0..self.known.len() as u32).into_par_iter());
@@ -394,7 +394,7 @@ fn nearest_outside(
             2 * wanted as u32
         },
         lower_bound,
-        ..NearestOutside::NOTHING
+        ..NearestOutside::UNSEARCHED
     };
     let places = nearest.points.iter_mut().zip(&mut nearest.distances);
     for ((other, distance), &kept) in places.zip(kept.iter().rev()) {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const COMPONENTS: &str = "the components of a spanning tree need";
 
 /// Disjoint sets of points, united by size, with path halving.

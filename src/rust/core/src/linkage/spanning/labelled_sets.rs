@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const COMPONENTS: &str = "the components of a spanning tree need";
 
 /// Number of points per task of a thread. Only the time depends on it.

@@ -78,9 +78,9 @@ fn where_correlations_tie_one_of_the_nearest_pairs_merges() {
             assert_eq!(trees[0], trees[1]);
             let merges = merges_of(&trees[0]);
             let mut next = merges.iter();
-            lance_williams_of(&points, formula, |squares, live| {
+            lance_williams_of(&points, formula, |squares, active| {
                 let &(height, i, j) = next.next().expect("n - 1 merges");
-                let (least, ..) = nearest_pair(squares, live);
+                let (least, ..) = nearest_pair(squares, active);
                 let case = format!("{round}: {height} is not {least}");
                 assert!((height - least).abs() <= 1e-12, "{case}");
                 assert!((squares[i][j].sqrt() - least).abs() <= 1e-12, "{case}");

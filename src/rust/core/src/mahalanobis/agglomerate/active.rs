@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 const MAX_CHEAP_MEMBERS: usize = 64;
 
 /// The birth of a cluster that does not exist, because it was merged away or is not made yet.
-pub const NEVER: u32 = u32::MAX;
+pub const NO_BIRTH: u32 = u32::MAX;
 
 /// The active clusters, by slot.
 pub struct ActiveClusters<'a> {
@@ -27,7 +27,7 @@ pub struct ActiveClusters<'a> {
     pub frame: ClusterFrame,
     pub clusters: Clusters<'a>,
     /// The birth of each slot's cluster: the number of the cluster in the order in which clusters
-    /// were made. [`NEVER`] for a cluster that was merged away.
+    /// were made. [`NO_BIRTH`] for a cluster that was merged away.
     pub births: Vec<u32>,
     pub next_birth: u32,
     pub candidates: Vec<Candidates>,
@@ -60,7 +60,7 @@ impl<'a> ActiveClusters<'a> {
     }
 
     /// Assigns the next birth to the cluster of a slot, and returns the birth.
-    pub fn give_birth(&mut self, slot: u32) -> u32 {
+    pub fn assign_birth(&mut self, slot: u32) -> u32 {
         let birth = self.next_birth;
         self.births[slot as usize] = birth;
         self.next_birth += 1;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::active::{ActiveClusters, NEVER};
+use super::active::{ActiveClusters, NO_BIRTH};
 use super::entry::{EntryKind, QueueEntry};
 use super::queue::Queue;
 use super::radius::RadiusFactors;
@@ -89,7 +89,7 @@ impl<'a> Agglomeration<'a> {
             }
             // No older cluster is left. Younger clusters own the pairs with this cluster.
             None if candidates.floor == f64::INFINITY => return,
-            _ => (floor, EntryKind::Floor, owner, NEVER),
+            _ => (floor, EntryKind::Floor, owner, NO_BIRTH),
         };
         self.queue.push(QueueEntry {
             value,

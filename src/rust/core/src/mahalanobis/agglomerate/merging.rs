@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::active::NEVER;
+use super::active::NO_BIRTH;
 use super::agglomeration::Agglomeration;
 use super::candidates::{Candidate, Candidates};
 use super::entry::{EntryKind, QueueEntry};
@@ -20,7 +20,7 @@ impl Agglomeration<'_> {
         match head.kind {
             EntryKind::Floor => return self.sweep_again(head.owner),
             _ if !self.has_partner(&head) => self.drop_first(head.owner),
-            EntryKind::Bound => self.decide(&head),
+            EntryKind::Bound => self.replace_bound(&head),
             EntryKind::Distance => return self.merge(head),
         }
         Ok(())
@@ -41,7 +41,7 @@ impl Agglomeration<'_> {
         self.screen.remove(lower);
         self.screen.remove(higher);
         self.active.candidates[higher as usize] = Candidates::default();
-        self.active.births[higher as usize] = NEVER;
+        self.active.births[higher as usize] = NO_BIRTH;
         let rule = self.active.rule;
         let clusters = &mut self.active.clusters;
         let below = |size: usize| usize::from(!rule.is_full_size(size));
@@ -54,9 +54,9 @@ impl Agglomeration<'_> {
         if self.below_threshold == 0 && !rule.all_full_size {
             return self.switch_to_full_size();
         }
-        let birth = self.active.give_birth(lower);
+        let birth = self.active.assign_birth(lower);
         if let Some(mut next) = prepared.successor {
-            next.tentative.learn_of_birth(birth);
+            next.tentative.set_union_birth(birth);
             self.prepared.insert(next.tentative.pair, *next);
         }
         let candidates = self.with_recent(lower, prepared.candidates, prepared.as_of);
@@ -106,7 +106,7 @@ impl Agglomeration<'_> {
         for slot in slots {
             self.active.clusters.reshape(slot, &self.active.rule);
         }
-        self.active.clusters.forget_sums();
+        self.active.clusters.clear_sums();
         self.renew_screen();
         self.start()
     }

@@ -18,13 +18,13 @@
 mod active;
 mod agglomeration;
 mod candidates;
-mod decide;
 mod entry;
 mod merging;
 mod one_problem;
 mod preparation;
 mod queue;
 mod radius;
+mod replace_bounds;
 mod side_by_side;
 mod spatial_order;
 mod successors;

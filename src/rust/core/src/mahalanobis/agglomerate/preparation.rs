@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::agglomeration::Agglomeration;
 use super::entry::{EntryKind, QueueEntry};
-use super::successors::{ExpectedMerge, Finding, Preparer};
+use super::successors::{ExpectedMerge, Preparer, SearchOutcome};
 use super::tentative::PreparedMerge;
 use crate::mahalanobis::screen::cpu::MIN_PARALLEL_COORDINATES;
 
@@ -51,15 +51,15 @@ impl Agglomeration<'_> {
         let prepare = |merge: &ExpectedMerge| preparer.prepare(merge.pair);
         let positions = self.screen.active().positions();
         let coordinates = new.len() * positions * self.active.problem.x.ncols();
-        let prepared: Vec<(PreparedMerge, Vec<Finding>)> =
+        let prepared: Vec<(PreparedMerge, Vec<SearchOutcome>)> =
             if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {
                 new.iter().map(prepare).collect()
             } else {
                 new.par_iter().with_max_len(1).map(prepare).collect()
             };
-        for (prepared, findings) in prepared {
-            for (guess, found) in findings {
-                self.radius.learn(&guess, found, wanted);
+        for (prepared, outcomes) in prepared {
+            for (estimate, found) in outcomes {
+                self.radius.learn(&estimate, found, wanted);
             }
             self.prepared.insert(prepared.tentative.pair, prepared);
         }
@@ -115,7 +115,7 @@ impl Agglomeration<'_> {
             }
             if is_bound {
                 self.queue.take(at);
-                self.decide(&next);
+                self.replace_bound(&next);
                 continue;
             }
             let pair = next.pair();

@@ -19,24 +19,24 @@ const MOST_FACTOR: f64 = 10.0;
 
 /// Ratio of found to wanted candidates above which the radius shrinks. More candidates cost more
 /// time than an occasional second sweep. Only the time depends on it.
-const MANY: usize = 8;
+const MOST_FOUND_RATIO: usize = 8;
 
 /// The clusters from whose candidates a union's candidates are estimated.
 #[derive(Debug, Clone, Copy)]
-enum GuessedBy {
+enum EstimatedFrom {
     Both,
     Larger,
 }
 
 /// An estimate of the distance from a union to the farthest of its `wanted` nearest clusters.
 #[derive(Debug, Clone, Copy)]
-pub struct Guess {
-    by: GuessedBy,
+pub struct RadiusEstimate {
+    from: EstimatedFrom,
     distance: f64,
 }
 
-impl Guess {
-    /// The estimate for the union of a pair. A bad guess costs time only: a second sweep, or
+impl RadiusEstimate {
+    /// The estimate for the union of a pair. A bad estimate costs time only: a second sweep, or
     /// useless candidates.
     pub fn new(active: &ActiveClusters, pair: (u32, u32), wanted: usize) -> Self {
         let side = |slot: u32| {
@@ -74,10 +74,10 @@ impl Guess {
         wanted: usize,
     ) -> Self {
         let mut values: Vec<u64> = Vec::with_capacity(8 * wanted);
-        let by = if one.0 < other.0 {
-            known_by(&mut values, other, one, wanted)
+        let from = if one.0 < other.0 {
+            add_neighbours(&mut values, other, one, wanted)
         } else {
-            known_by(&mut values, one, other, wanted)
+            add_neighbours(&mut values, one, other, wanted)
         };
         let wanted = wanted.min(values.len());
         let distance = if wanted == 0 {
@@ -85,28 +85,28 @@ impl Guess {
         } else {
             f64::from_bits(*values.select_nth_unstable(wanted - 1).1)
         };
-        Self { by, distance }
+        Self { from, distance }
     }
 }
 
 /// Adds to `values` the distances of the larger cluster's neighbours, and those of the smaller
 /// cluster's neighbours if the smaller cluster counts. Returns the clusters that count.
-fn known_by(
+fn add_neighbours(
     values: &mut Vec<u64>,
     larger: (usize, impl Iterator<Item = u64>),
     smaller: (usize, impl Iterator<Item = u64>),
     wanted: usize,
-) -> GuessedBy {
+) -> EstimatedFrom {
     values.extend(larger.1);
     if larger.0 >= LARGE_RATIO * smaller.0 && values.len() >= wanted {
-        return GuessedBy::Larger;
+        return EstimatedFrom::Larger;
     }
     values.extend(smaller.1);
-    GuessedBy::Both
+    EstimatedFrom::Both
 }
 
-/// The search radius factors: the ratio of search radius to guess, one for each kind of guess. They
-/// adapt so that a search finds a few times the number of candidates wanted.
+/// The search radius factors: the ratio of search radius to estimate, one for each kind of
+/// estimate. They adapt so that a search finds a few times the number of candidates wanted.
 #[derive(Debug)]
 pub struct RadiusFactors([f64; 2]);
 
@@ -117,21 +117,21 @@ impl Default for RadiusFactors {
 }
 
 impl RadiusFactors {
-    /// The search radius for a guess, in data units.
-    pub fn radius(&self, guess: &Guess) -> f64 {
-        self.0[guess.by as usize] * guess.distance
+    /// The search radius for an estimate, in data units.
+    pub fn radius(&self, estimate: &RadiusEstimate) -> f64 {
+        self.0[estimate.from as usize] * estimate.distance
     }
 
     /// Adapts a factor to the number of candidates that a search within its radius has found.
-    pub fn learn(&mut self, guess: &Guess, found: usize, wanted: usize) {
+    pub fn learn(&mut self, estimate: &RadiusEstimate, found: usize, wanted: usize) {
         let adapted = if found < wanted {
             GROWTH
-        } else if found > MANY * wanted {
+        } else if found > MOST_FOUND_RATIO * wanted {
             SHRINKAGE
         } else {
             1.0
         };
-        let factor = &mut self.0[guess.by as usize];
+        let factor = &mut self.0[estimate.from as usize];
         *factor = (*factor * adapted).clamp(LEAST_FACTOR, MOST_FACTOR);
     }
 }

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 use super::active::ActiveClusters;
 use super::candidates::Candidates;
-use super::radius::{Guess, RadiusFactors};
+use super::radius::{RadiusEstimate, RadiusFactors};
 use super::tentative::{PreparedMerge, TentativeMerge};
 use crate::mahalanobis::screen::cpu::CpuScreen;
 use crate::mahalanobis::screen::ScreenRequest;
@@ -36,18 +36,18 @@ pub struct Preparer<'s> {
     pub most_successors: usize,
 }
 
-/// A guess of a search radius, and the number of clusters that the search found.
-pub type Finding = (Guess, usize);
+/// An estimate of a search radius, and the number of clusters that the search found.
+pub type SearchOutcome = (RadiusEstimate, usize);
 
 impl Preparer<'_> {
     /// Prepares the merge of a pair and its successors.
-    pub fn prepare(&self, pair: (u32, u32)) -> (PreparedMerge, Vec<Finding>) {
-        let guess = Guess::new(self.active, pair, self.wanted);
+    pub fn prepare(&self, pair: (u32, u32)) -> (PreparedMerge, Vec<SearchOutcome>) {
+        let estimate = RadiusEstimate::new(self.active, pair, self.wanted);
         let tentative = TentativeMerge::new(self.active, pair);
-        let mut findings = Vec::with_capacity(1 + self.most_successors);
+        let mut outcomes = Vec::with_capacity(1 + self.most_successors);
         let mut skip = vec![pair.0, pair.1];
-        let prepared = self.with_successors(tentative, guess, &mut skip, &mut findings);
-        (prepared, findings)
+        let prepared = self.with_successors(tentative, estimate, &mut skip, &mut outcomes);
+        (prepared, outcomes)
     }
 
     /// Searches for the candidates of a tentative merge's union, and prepares its successors.
@@ -55,11 +55,11 @@ impl Preparer<'_> {
     fn with_successors(
         &self,
         tentative: TentativeMerge,
-        guess: Guess,
+        estimate: RadiusEstimate,
         skip: &mut Vec<u32>,
-        findings: &mut Vec<Finding>,
+        outcomes: &mut Vec<SearchOutcome>,
     ) -> PreparedMerge {
-        let limit = self.radius.radius(&guess);
+        let limit = self.radius.radius(&estimate);
         let request = ScreenRequest {
             view: &tentative.view,
             end: self.screen.active().positions(),
@@ -68,7 +68,7 @@ impl Preparer<'_> {
             skip,
         };
         let mut answer = self.screen.answer(&request, self.threads);
-        findings.push((guess, answer.bounds.len()));
+        outcomes.push((estimate, answer.bounds.len()));
         answer.keep_nearest(4 * self.wanted);
         let mut prepared = PreparedMerge {
             candidates: Candidates::new(answer, &self.active.births),
@@ -76,8 +76,8 @@ impl Preparer<'_> {
             tentative,
             successor: None,
         };
-        if findings.len() <= self.most_successors {
-            prepared.successor = self.successor(&mut prepared, skip, findings).map(Box::new);
+        if outcomes.len() <= self.most_successors {
+            prepared.successor = self.successor(&mut prepared, skip, outcomes).map(Box::new);
         }
         prepared
     }
@@ -90,7 +90,7 @@ impl Preparer<'_> {
         &self,
         prepared: &mut PreparedMerge,
         skip: &mut Vec<u32>,
-        findings: &mut Vec<Finding>,
+        outcomes: &mut Vec<SearchOutcome>,
     ) -> Option<PreparedMerge> {
         let horizon = self.expected.last()?.height;
         let (distance, partner) = self.nearest(prepared, skip)?;
@@ -101,10 +101,10 @@ impl Preparer<'_> {
             return None;
         }
         let next = prepared.tentative.with_next(self.active, partner)?;
-        let guess = Guess::after(self.active, prepared, partner, self.wanted);
+        let estimate = RadiusEstimate::after(self.active, prepared, partner, self.wanted);
         let at = skip.partition_point(|&slot| slot < partner);
         skip.insert(at, partner);
-        Some(self.with_successors(next, guess, skip, findings))
+        Some(self.with_successors(next, estimate, skip, outcomes))
     }
 
     /// The nearest neighbour of the union of the clusters in slots `of`: its distance, then its
@@ -127,7 +127,7 @@ impl Preparer<'_> {
             if self.active.is_costly_for(members) {
                 return None;
             }
-            let distance = clusters.decide_union(union, of, candidate.partner);
+            let distance = clusters.exact_distance_to_union(union, of, candidate.partner);
             *first = Reverse(candidate.decided(distance));
         }
     }
@@ -167,7 +167,7 @@ mod tests {
         let mut active = ActiveClusters::new(&problem, &bounding_box, rule, &monitor).unwrap();
         let mut screen = CpuScreen::new(6, &active.frame);
         for slot in 0..6 {
-            active.give_birth(slot);
+            active.assign_birth(slot);
             screen.push(slot, &active.view(slot)).unwrap();
         }
         let others = others
@@ -187,7 +187,7 @@ mod tests {
             threads: 1,
             most_successors,
         };
-        let (prepared, findings) = preparer.prepare((0, 1));
+        let (prepared, outcomes) = preparer.prepare((0, 1));
         let mut next = Some(&prepared);
         let all = std::iter::from_fn(|| {
             let merge = next?;
@@ -195,7 +195,7 @@ mod tests {
             Some(merge.tentative.pair)
         });
         let all: Vec<(u32, u32)> = all.collect();
-        assert_eq!(findings.len(), all.len());
+        assert_eq!(outcomes.len(), all.len());
         all
     }
 

@@ -88,7 +88,7 @@ impl Agglomeration<'_> {
     /// Returns the number of coarse clusters.
     fn sweep_all(&mut self, slots: &[u32], is_sorted: bool) -> Result<usize> {
         for &slot in slots {
-            self.active.give_birth(slot);
+            self.active.assign_birth(slot);
             self.screen.push(slot, &self.active.view(slot))?;
         }
         self.queue.clear();
@@ -102,14 +102,14 @@ impl Agglomeration<'_> {
         for start in (0..slots.len()).step_by(at_a_time) {
             self.monitor.check()?;
             let end = (start + at_a_time).min(slots.len());
-            coarse += self.sweep_some(&slots[..end], start, is_sorted)?;
+            coarse += self.sweep_from(&slots[..end], start, is_sorted)?;
         }
         Ok(coarse)
     }
 
     /// Sweeps each cluster from index `start` on against all clusters before it, and queues it.
     /// Returns the number of coarse clusters.
-    fn sweep_some(&mut self, slots: &[u32], start: usize, is_sorted: bool) -> Result<usize> {
+    fn sweep_from(&mut self, slots: &[u32], start: usize, is_sorted: bool) -> Result<usize> {
         let active = &self.active;
         let (of_points, of_others) = (self.screen.wanted(1), self.screen.wanted(2));
         let wanted = |slot: u32| match active.clusters.size(slot) {
@@ -158,7 +158,8 @@ impl Agglomeration<'_> {
     pub fn sweep_again(&mut self, owner: u32) -> Result<()> {
         self.monitor.check()?;
         let owners = self.owners_of_floors(owner);
-        let searches: Vec<FurtherSearch> = owners.into_iter().map(|o| self.search_on(o)).collect();
+        let searches: Vec<FurtherSearch> =
+            owners.into_iter().map(|o| self.further_search(o)).collect();
         let requests: Vec<ScreenRequest> = searches.iter().map(FurtherSearch::request).collect();
         let answers = self.screen.sweep(&requests);
         drop(requests);
@@ -190,7 +191,7 @@ impl Agglomeration<'_> {
     }
 
     /// The search for clusters at or above an owner's floor.
-    fn search_on(&mut self, owner: u32) -> FurtherSearch {
+    fn further_search(&mut self, owner: u32) -> FurtherSearch {
         let old = std::mem::take(&mut self.active.candidates[owner as usize]);
         let known: Vec<Reverse<Candidate>> = old
             .heap
@@ -267,7 +268,7 @@ impl FurtherSearch {
 fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32, wanted: usize) -> f64 {
     let last = &older[older.len().saturating_sub(SPATIAL_GROUP / 4)..];
     let cheap = last.iter().filter(|&&other| !active.is_costly(slot, other));
-    let distance = |&other: &u32| active.clusters.decide(slot, other).distance;
+    let distance = |&other: &u32| active.clusters.exact_distance(slot, other).distance;
     let mut distances: Vec<f64> = cheap.map(distance).collect();
     if distances.len() < wanted {
         return f64::INFINITY;
@@ -279,7 +280,7 @@ fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32, wanted: usize)
 /// Whether a cluster is coarse: its neighbours up to distance `limit` are so near that the rounding
 /// of its mean hides which neighbour is nearest.
 fn is_coarse(active: &ActiveClusters, view: &ClusterView, limit: f64) -> bool {
-    let error = f64::from(view.error * view.absolute) * active.frame.unit();
+    let error = f64::from(view.error * view.mean_error_factor) * active.frame.unit();
     limit < COARSE_ERRORS * error
 }
 

@@ -1,6 +1,6 @@
 //! Tentative merges: unions of two clusters that are made before their turn comes.
 
-use super::active::{ActiveClusters, NEVER};
+use super::active::{ActiveClusters, NO_BIRTH};
 use super::candidates::Candidates;
 use crate::mahalanobis::clusters::{MergedCluster, Part};
 use crate::mahalanobis::screen::ClusterView;
@@ -34,7 +34,7 @@ impl TentativeMerge {
     }
 
     /// The tentative merge of this union with another slot's cluster. The union's birth is
-    /// [`NEVER`]. Returns `None` if the union lacks the moments that the merge needs.
+    /// [`NO_BIRTH`]. Returns `None` if the union lacks the moments that the merge needs.
     pub fn with_next(&self, active: &ActiveClusters, partner: u32) -> Option<Self> {
         let (part, other) = (self.merged.part(), active.clusters.part(partner));
         if active.clusters.lacks_moments(part, other, &active.rule) {
@@ -43,15 +43,15 @@ impl TentativeMerge {
         let slot = self.pair.0;
         let birth = active.births[partner as usize];
         Some(if slot < partner {
-            Self::of_parts(active, (slot, partner), (NEVER, birth), (part, other))
+            Self::of_parts(active, (slot, partner), (NO_BIRTH, birth), (part, other))
         } else {
-            Self::of_parts(active, (partner, slot), (birth, NEVER), (other, part))
+            Self::of_parts(active, (partner, slot), (birth, NO_BIRTH), (other, part))
         })
     }
 
     /// Sets the birth of the union from which [`with_next`](Self::with_next) made this merge.
-    pub fn learn_of_birth(&mut self, birth: u32) {
-        if self.births.0 == NEVER {
+    pub fn set_union_birth(&mut self, birth: u32) {
+        if self.births.0 == NO_BIRTH {
             self.births.0 = birth;
         } else {
             self.births.1 = birth;

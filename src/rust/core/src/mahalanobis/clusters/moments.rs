@@ -11,7 +11,7 @@ pub struct Moments {
     /// Packed whitening factor W, or empty for the identity.
     pub whitening: Vec<f64>,
     /// A lower bound on ‖Wy‖/‖y‖.
-    pub low: f64,
+    pub least_stretch: f64,
     /// An upper bound on ‖Wy‖/‖y‖.
     pub stretch: f64,
     /// The fourth central moment E‖r‖⁴, for the bounds on full Mahalanobis distances.
@@ -48,7 +48,7 @@ pub fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>, mean_error: f6
     let identity = Profile {
         mean,
         whitening: &[],
-        low: 1.0,
+        least_stretch: 1.0,
         stretch: 1.0,
         spread: Spread::default(),
         mean_error,
@@ -56,7 +56,7 @@ pub fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>, mean_error: f6
     match moments {
         Some(moments) => Profile {
             whitening: &moments.whitening,
-            low: moments.low,
+            least_stretch: moments.least_stretch,
             stretch: moments.stretch,
             spread: moments.spread,
             ..identity

@@ -45,10 +45,10 @@ impl WithSimd for Reshape<'_> {
         if let Some(scale) = scale {
             moments.stretch = distance::stretch(&whitening);
             let effective = workspace.effective_covariance();
-            moments.low = lower_stretch(simd, effective, self.p, scale, moments.stretch);
+            moments.least_stretch = lower_stretch(simd, effective, self.p, scale, moments.stretch);
             moments.whitening = whitening;
         } else {
-            moments.low = 1.0;
+            moments.least_stretch = 1.0;
             moments.stretch = 1.0;
         }
         if self.distance == Distance::FullMahalanobis {
@@ -70,7 +70,7 @@ fn spread(moments: &Moments, size: f64, p: usize) -> Spread {
         } else {
             f64::INFINITY
         },
-        largest: frobenius_norm(&moments.scatter, p) / size,
+        largest_eigenvalue: frobenius_norm(&moments.scatter, p) / size,
         third: norm(&moments.third),
     }
 }
@@ -96,9 +96,9 @@ fn lower_stretch<S: Simd>(simd: S, effective: &[f64], p: usize, scale: f64, stre
     let longest = largest_eigenvalue_bound(simd, effective, p).sqrt();
     // The second term covers the rounding of the inverted factor.
     let lost = 8.0 * p as f64 * f64::EPSILON * stretch;
-    let low = (scale / longest) * (1.0 - 1e-6)
+    let least_stretch = (scale / longest) * (1.0 - 1e-6)
         - lost * (1.0 + stretch * trace(effective, p).sqrt() / scale);
-    low.max(0.0)
+    least_stretch.max(0.0)
 }
 
 /// An upper bound on the largest eigenvalue of a packed positive matrix A. The eigenvalues of A^k

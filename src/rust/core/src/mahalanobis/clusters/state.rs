@@ -21,7 +21,7 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const CLUSTERS: &str = "the clusters need";
 
 /// The active clusters of a problem, by slot.
@@ -300,12 +300,12 @@ impl<'a> Clusters<'a> {
     }
 
     /// Drops all sums, and frees their memory.
-    pub(super) fn drop_sums(&mut self) {
+    pub(super) fn free_sums(&mut self) {
         self.sums.fill_with(HashMap::new);
     }
 
     /// Drops all sums, since the clusters get other shapes; keeps the memory of the tables.
-    pub fn forget_sums(&mut self) {
+    pub fn clear_sums(&mut self) {
         self.sums.iter_mut().for_each(HashMap::clear);
     }
 }

@@ -62,7 +62,7 @@ fn check_bounds(clusters: &Clusters, frame: &ClusterFrame, case: &str) {
         let answer = screen.answer(&request, 1);
         assert_eq!(answer.bounds.len(), slot as usize);
         for (bound, other) in answer.bounds {
-            let distance = clusters.decide(slot, other).distance;
+            let distance = clusters.exact_distance(slot, other).distance;
             let double = clusters.bound(slot, other);
             assert!(bound <= distance, "{bound} is not below {distance}: {case}");
             assert!(
@@ -102,9 +102,9 @@ fn a_distance_to_a_tentative_union_is_that_to_the_union() {
             let union = clusters.merged(a, b, &rule);
             let others = [3, 4, 12, 13];
             let tentative =
-                others.map(|slot| clusters.decide_union(&union, &[lower, higher], slot));
+                others.map(|slot| clusters.exact_distance_to_union(&union, &[lower, higher], slot));
             clusters.replace(lower, higher, union, &rule);
-            let expected = others.map(|slot| clusters.decide(lower, slot).distance);
+            let expected = others.map(|slot| clusters.exact_distance(lower, slot).distance);
             assert_eq!(tentative, expected, "{options:?}");
         }
     }

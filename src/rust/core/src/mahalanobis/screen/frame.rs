@@ -5,7 +5,7 @@ use super::view::ClusterView;
 use crate::mahalanobis::distance::log2_ceil;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
-use crate::matrix::{middle_of, RowSlices};
+use crate::matrix::{sampled_medians_of, RowSlices};
 use crate::single_precision::{down, up, UNIT};
 
 /// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. If it is
@@ -51,7 +51,7 @@ impl ClusterFrame {
     /// are.
     pub fn of_problem(problem: &Problem, bounding_box: &BoundingBox) -> Self {
         let row = |at: usize| problem.x.row_slice(problem.members[at] as usize);
-        let center = middle_of(problem.members.len(), row, problem.x.ncols());
+        let center = sampled_medians_of(problem.members.len(), row, problem.x.ncols());
         let largest_offset = bounding_box.largest_offset(&center);
         let log2_terms = log2_ceil(problem.members.len());
         Self::new(center, largest_offset, problem.options.distance, log2_terms)
@@ -105,15 +105,17 @@ impl ClusterFrame {
         let (mean, rest, lost) = self.rounded(profile.mean);
         let largest = 2.0f64.powi(LOG2_LARGEST_COORDINATE as i32) * (p as f64).sqrt();
         let usable = profile.stretch * largest < LARGEST_WHITENED;
-        let (whitening, low, stretch) = if usable {
+        let (whitening, least_stretch, stretch) = if usable {
             let whitening = profile.whitening.iter().map(|&w| w as f32).collect();
-            (whitening, profile.low, profile.stretch)
+            (whitening, profile.least_stretch, profile.stretch)
         } else {
             // Without a factor, 0 is a valid lower bound.
             (Vec::new(), 0.0, 0.0)
         };
         let sums = match self.distance {
-            Distance::FullMahalanobis if low > 0.0 => self.sum_error * stretch / low,
+            Distance::FullMahalanobis if least_stretch > 0.0 => {
+                self.sum_error * stretch / least_stretch
+            }
             _ => 0.0,
         };
         let floor_error = 1.0 / (1u64 << 60) as f64;
@@ -123,17 +125,17 @@ impl ClusterFrame {
             mean,
             rest,
             error: up(lost * 1.000_001 + profile.mean_error * scale + sums + floor_error),
-            low: if profile.whitening.is_empty() {
+            least_stretch: if profile.whitening.is_empty() {
                 1.0
             } else {
-                down(low)
+                down(least_stretch)
             },
             whitening,
             relative: up((2 * p + 12) as f64 * UNIT * stretch),
-            absolute: up(1.000_001 * stretch),
+            mean_error_factor: up(1.000_001 * stretch),
             variance: down(spread.variance * squared * (1.0 - MOMENT_SLACK)),
             fourth: up(spread.fourth * squared * squared * (1.0 + MOMENT_SLACK)),
-            largest: up(spread.largest * squared * (1.0 + MOMENT_SLACK)),
+            largest_eigenvalue: up(spread.largest_eigenvalue * squared * (1.0 + MOMENT_SLACK)),
             third: up(spread.third * squared * scale * (1.0 + MOMENT_SLACK)),
         }
     }

@@ -13,7 +13,7 @@ pub struct Spread {
     /// E‖r‖⁴.
     pub fourth: f64,
     /// An upper bound on the largest eigenvalue of E rrᵀ.
-    pub largest: f64,
+    pub largest_eigenvalue: f64,
     /// ‖E‖r‖²r‖.
     pub third: f64,
 }
@@ -22,7 +22,7 @@ impl Spread {
     /// Hölder's lower bound on E‖r + u‖, given `square` = ‖u‖².
     pub fn mean_norm(&self, square: f64) -> f64 {
         let second = self.variance + square;
-        let factor = 4.0 * self.largest + 2.0 * self.variance + square;
+        let factor = 4.0 * self.largest_eigenvalue + 2.0 * self.variance + square;
         let total = self.fourth + factor * square + 4.0 * self.third * square.sqrt();
         if total >= LEAST_FOURTH {
             second.sqrt() * (second / total.sqrt()) * (1.0 - 1e-6)
@@ -39,7 +39,7 @@ pub struct Profile<'a> {
     /// Packed whitening factor W, or empty for the identity.
     pub whitening: &'a [f64],
     /// A lower bound on ‖Wy‖/‖y‖; 1 for the identity.
-    pub low: f64,
+    pub least_stretch: f64,
     /// An upper bound on ‖Wy‖/‖y‖; 1 for the identity.
     pub stretch: f64,
     pub spread: Spread,

@@ -10,20 +10,20 @@ pub struct ClusterView {
     /// An upper bound on the distance between the exact mean and `mean`, or `mean` + `rest`.
     pub error: f32,
     /// A lower bound on ‖Wy‖/‖y‖.
-    pub low: f32,
+    pub least_stretch: f32,
     /// Packed whitening factor W. Empty for the identity, and if W is too large for bounds.
     pub whitening: Vec<f32>,
     /// Relative error of ‖Wδ‖ in single precision: ‖Wδ‖ is off by at most `relative`·‖δ‖ +
-    /// `absolute`·(both errors) + [`LOST_IN_NORM`](crate::single_precision::LOST_IN_NORM).
+    /// `mean_error_factor`·(both errors) + [`LOST_IN_NORM`](crate::single_precision::LOST_IN_NORM).
     pub relative: f32,
     /// Factor of the errors of the means: see `relative`.
-    pub absolute: f32,
+    pub mean_error_factor: f32,
     /// A lower bound on the variance of [`Spread`](super::Spread).
     pub variance: f32,
     /// An upper bound on the fourth moment.
     pub fourth: f32,
     /// An upper bound on the largest eigenvalue.
-    pub largest: f32,
+    pub largest_eigenvalue: f32,
     /// An upper bound on the third moment.
     pub third: f32,
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::merge::Merge;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 pub const CHECK: &str = "the check of the covariances needs";
 
 /// A branch has at most 1 in this number of the rows, so that many threads have work.

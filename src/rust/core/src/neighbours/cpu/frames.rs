@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::search_space::SearchSpace;
-use crate::matrix::middle;
+use crate::matrix::sampled_medians;
 use crate::metric::Metric;
 use crate::neighbours::cluster_means::MeanLinkage;
 use crate::neighbours::single::RowFrame;
@@ -22,7 +22,7 @@ pub fn frames(space: &SearchSpace) -> Vec<RowFrame> {
         SearchSpace::Clusters(clusters) => (metric_of(clusters.linkage()), clusters.values()),
     };
     let around = |new: fn(Vec<f64>, f64) -> RowFrame| {
-        let center = middle(values, columns);
+        let center = sampled_medians(values, columns);
         let half_extent = half_extent(values, &center);
         new(center, half_extent)
     };

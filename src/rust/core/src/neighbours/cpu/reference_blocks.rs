@@ -42,7 +42,7 @@ impl ReferenceBlocks {
         let columns = frame.columns();
         let height = columns + SCALARS;
         let len = count.div_ceil(LANES) * height;
-        let mut rows: Vec<LaneRow> = memory::zeros(memory::OBSERVATIONS, len)?;
+        let mut rows: Vec<LaneRow> = memory::zeros(memory::COPY_OF_OBSERVATIONS, len)?;
         rows.par_chunks_mut(height)
             .enumerate()
             .for_each(|(block, rows)| {

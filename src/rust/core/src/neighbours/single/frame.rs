@@ -305,7 +305,7 @@ fn power_above(half_extent: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::middle;
+    use crate::matrix::sampled_medians;
     use crate::matrix::RowSlices;
     use crate::metric::{Metric, Points, ZeroOverZero};
     use crate::testing::{draw, sum, Data, Random};
@@ -346,7 +346,7 @@ mod tests {
         for round in 0..20 {
             let p = 2 + random.below(60);
             let x = draw(&mut random, [Data::Plain, Data::Mixture][round % 2], 40, p);
-            let center = || middle(x.values(), p);
+            let center = || sampled_medians(x.values(), p);
             let squares = RowFrame::squares(center(), 100.0);
             let points = |metric| Points::new(metric, &x);
             check(&squares.by_products(), &points(Metric::Euclidean));

@@ -38,7 +38,7 @@ fn metrics() -> Vec<(Metric, u32)> {
 }
 
 /// The candidates of some queries, as a sweep leaves them.
-struct Candidates {
+struct SweptCandidates {
     room: usize,
     /// By query, with `room` places each.
     keys: Vec<u64>,
@@ -46,7 +46,7 @@ struct Candidates {
     floors: Vec<u64>,
 }
 
-impl Candidates {
+impl SweptCandidates {
     fn sweep(&self) -> Sweep {
         Sweep {
             shrink: 1.0,
@@ -83,10 +83,10 @@ fn candidates(
     points: &Points,
     frame: &RowFrame,
     queries: &[u32],
-) -> (Candidates, Vec<f64>) {
+) -> (SweptCandidates, Vec<f64>) {
     let n = points.rows();
     let room = n;
-    let mut candidates = Candidates {
+    let mut candidates = SweptCandidates {
         room,
         keys: vec![u64::MAX; queries.len() * room],
         counts: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use super::super::layout::{first_beyond, row_len, NO_GROUP, SCALARS};
-use super::super::sweeper::{Candidates, Groups, Swept};
+use super::super::sweeper::{ReferenceGroups, Swept, SweptCandidates};
 use super::super::work_queue::Worker;
 use super::*;
 use gmhclust_core::knn;
@@ -100,7 +100,7 @@ impl Sweeper for Fake {
         positions: &Positions,
         request: &NeighbourRequest,
         capacity: usize,
-        groups: &Groups,
+        groups: &ReferenceGroups,
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept> {
@@ -111,7 +111,7 @@ impl Sweeper for Fake {
             return Err(Self::gone(self.device));
         }
         assert!(batch.len() <= self.most_queries);
-        let mut swept = Candidates {
+        let mut swept = SweptCandidates {
             capacity,
             room: room(capacity),
             counts: Vec::new(),
@@ -149,7 +149,7 @@ impl Sweeper for Fake {
                 .counts
                 .push(if is_full { u32::MAX } else { kept as u32 });
         }
-        Ok(Swept::Candidates(swept))
+        Ok(Swept::SweptCandidates(swept))
     }
 
     fn exact_rows(&self) -> Option<Arc<ExactRows>> {
@@ -234,15 +234,15 @@ impl Fakes {
         };
         let devices = (0..self.fail_at.len()).collect();
         // Some searches copy changed clusters only, and some copy all clusters.
-        let handover = Handover {
+        let thresholds = GpuThresholds {
             sweeps_per_copy: 8,
-            ..Handover::default()
+            ..GpuThresholds::default()
         };
         let cpu = &self.cpu;
         CudaNeighbours::on(
             cpu,
             space,
-            &handover,
+            &thresholds,
             true,
             monitor,
             devices,
@@ -482,9 +482,9 @@ fn share_of_margin(
     };
     let monitor = Monitor::default();
     let devices = std::slice::from_ref(device);
-    let handover = Handover::default();
+    let thresholds = GpuThresholds::default();
     let cpu = Cpu::new(2).unwrap();
-    let neighbours = CudaNeighbours::new(devices, &cpu, space, &handover, None, &monitor);
+    let neighbours = CudaNeighbours::new(devices, &cpu, space, &thresholds, None, &monitor);
     let mut neighbours = neighbours.unwrap().unwrap();
     let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
     let request = NeighbourRequest {
@@ -502,13 +502,13 @@ fn share_of_margin(
     let frame = &frames[0];
     assert_eq!(frame.precision(), ViewPrecision::Half);
     let capacity = capacity(frame, &request);
-    let groups = Groups {
+    let groups = ReferenceGroups {
         values: vec![0; n],
         request: 1,
     };
     sweepers[0].leave_decisions_to_the_host();
     let swept = sweepers[0].sweep(positions, &request, capacity, &groups, 0..n, &monitor);
-    let Ok(Swept::Candidates(swept)) = swept else {
+    let Ok(Swept::SweptCandidates(swept)) = swept else {
         unreachable!("the host decides");
     };
     let (_, margin) = frame.margins();

@@ -3,21 +3,21 @@
 use pulp::Simd;
 
 use super::differences::squared_distance;
-use super::layout::{Layout, Row, ERROR, LANES, LOW};
+use super::layout::{Layout, Row, ERROR, LANES, STRETCH};
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{singles, singles_mut};
 use crate::single_precision::{UNDERFLOW, UNIT};
 
 /// Row of the radii, after the rows of the centres.
 const RADIUS: usize = 0;
-/// Row of the least `low` of the clusters in each ball, after the rows of the centres.
-const LEAST_LOW: usize = 1;
+/// Row of the least `least_stretch` of the clusters in each ball, after the rows of the centres.
+const LEAST_STRETCH: usize = 1;
 /// Number of rows after the rows of the centres.
 const BALL_SCALARS: usize = 2;
 
 /// Balls, each around the clusters of `size` consecutive blocks. Each ball is a lane of a block of
-/// balls. The block has rows of centres, then a row of radii and a row of the least `low` of the
-/// clusters in each ball.
+/// balls. The block has rows of centres, then a row of radii and a row of the least `least_stretch`
+/// of the clusters in each ball.
 #[derive(Debug)]
 pub struct Balls {
     /// Blocks of clusters per ball.
@@ -67,25 +67,26 @@ impl Balls {
         let (mut radius, mut least) = (0.0f32, f32::INFINITY);
         for block in blocks.chunks(layout.height()) {
             let reaches = reaches(ball, lane, block, layout);
-            for (reach, low) in reaches.iter().zip(block[layout.coordinates() + LOW]) {
-                if !low.is_nan() {
+            for (reach, least_stretch) in reaches.iter().zip(block[layout.coordinates() + STRETCH])
+            {
+                if !least_stretch.is_nan() {
                     radius = radius.max(*reach);
-                    least = least.min(low);
+                    least = least.min(least_stretch);
                 }
             }
         }
         ball[layout.coordinates() + RADIUS][lane] = radius;
-        ball[layout.coordinates() + LEAST_LOW][lane] = least;
+        ball[layout.coordinates() + LEAST_STRETCH][lane] = least;
     }
 
     /// Widens a ball to contain the cluster in a lane of `block`, one of its blocks.
     pub fn include(&mut self, ball: usize, block: &[Row], cluster: usize, layout: &Layout) {
         let (ball, lane) = self.rows_of(ball, layout);
         let reach = reaches(ball, lane, block, layout)[cluster];
-        let low = block[layout.coordinates() + LOW][cluster];
+        let least_stretch = block[layout.coordinates() + STRETCH][cluster];
         let scalars = &mut ball[layout.coordinates()..];
         scalars[RADIUS][lane] = scalars[RADIUS][lane].max(reach);
-        scalars[LEAST_LOW][lane] = scalars[LEAST_LOW][lane].min(low);
+        scalars[LEAST_STRETCH][lane] = scalars[LEAST_STRETCH][lane].min(least_stretch);
     }
 
     /// The rows of the block that stores a ball, and the ball's lane.
@@ -121,8 +122,11 @@ impl Balls {
             let distance = simd.mul_f32s(simd.sqrt_f32s(square), shrink);
             let radius = simd.add_f32s(simd.splat_f32s(query.error), row(coordinates + RADIUS));
             let distance = simd.sub_f32s(distance, radius);
-            let low = simd.add_f32s(simd.splat_f32s(query.low), row(coordinates + LEAST_LOW));
-            *bound = simd.mul_add_e_f32s(simd.mul_f32s(low, distance), half, underflow);
+            let least_stretch = simd.add_f32s(
+                simd.splat_f32s(query.least_stretch),
+                row(coordinates + LEAST_STRETCH),
+            );
+            *bound = simd.mul_add_e_f32s(simd.mul_f32s(least_stretch, distance), half, underflow);
         }
         // NaN after an overflow gives no bound: 0.
         bounds.map(|bound| if bound.is_nan() { 0.0 } else { bound })
@@ -133,14 +137,21 @@ impl Balls {
 /// rounding does not matter.
 fn set_center(ball: &mut [Row], lane: usize, blocks: &[Row], layout: &Layout) {
     let (p, height) = (layout.dimensions, layout.height());
-    let lows = |block: &[Row]| block[layout.coordinates() + LOW];
+    let lows = |block: &[Row]| block[layout.coordinates() + STRETCH];
     let all_lows = blocks.chunks(height).flat_map(lows);
-    let count = all_lows.filter(|low| !low.is_nan()).count().max(1) as f64;
+    let count = all_lows
+        .filter(|least_stretch| !least_stretch.is_nan())
+        .count()
+        .max(1) as f64;
     let mean = |k: usize| {
         let mut sum = 0.0;
         for block in blocks.chunks(height) {
-            for (value, low) in block[k].iter().zip(lows(block)) {
-                sum += if low.is_nan() { 0.0 } else { f64::from(*value) };
+            for (value, least_stretch) in block[k].iter().zip(lows(block)) {
+                sum += if least_stretch.is_nan() {
+                    0.0
+                } else {
+                    f64::from(*value)
+                };
             }
         }
         sum / count

@@ -19,7 +19,7 @@ pub type Row = [f32; LANES];
 
 // The rows after the rows of the coordinates, for all distances.
 pub const ERROR: usize = 0;
-pub const LOW: usize = 1;
+pub const STRETCH: usize = 1;
 const CENTROID_SCALARS: usize = 2;
 // Further rows for full Mahalanobis distances.
 pub const VARIANCE: usize = 2;

@@ -3,7 +3,7 @@
 use pulp::Simd;
 
 use super::differences::differences;
-use super::layout::{Layout, FOURTH, LANES, LARGEST, LOW, THIRD, VARIANCE};
+use super::layout::{Layout, FOURTH, LANES, LARGEST, STRETCH, THIRD, VARIANCE};
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
@@ -32,14 +32,14 @@ pub struct Register<'a, S: Simd> {
 
 impl<S: Simd> Register<'_, S> {
     /// Lower bounds on the directed distances from the clusters to the query and back, without the
-    /// bounds from the clusters' own whitening factors. `room` has one register per dimension.
+    /// bounds from the clusters' own whitening factors. `scratch` has one register per dimension.
     #[inline(always)]
     pub fn bounds<const DOUBLE: bool>(
         &self,
         simd: S,
         layout: &Layout,
         query: &ClusterView,
-        room: &mut [f32],
+        scratch: &mut [f32],
     ) -> (S::f32s, S::f32s) {
         let (p, coordinates) = (layout.dimensions, layout.coordinates());
         let registers = LANES / S::F32_LANES;
@@ -52,7 +52,13 @@ impl<S: Simd> Register<'_, S> {
             let margin = splat(1.0 - (4.0 * p as f32 + 96.0) * UNIT as f32);
             let from_query = self.mean_norm(
                 simd,
-                [query.variance, query.fourth, query.largest, query.third].map(splat),
+                [
+                    query.variance,
+                    query.fourth,
+                    query.largest_eigenvalue,
+                    query.third,
+                ]
+                .map(splat),
             );
             let from_target = self.mean_norm(
                 simd,
@@ -62,12 +68,12 @@ impl<S: Simd> Register<'_, S> {
             near = simd.max_f32s(near, safe(from_target));
             far = simd.max_f32s(far, safe(from_query));
         }
-        let mut to_query = simd.mul_f32s(splat(query.low), near);
-        let to_target = simd.mul_f32s(row(coordinates + LOW), far);
+        let mut to_query = simd.mul_f32s(splat(query.least_stretch), near);
+        let to_target = simd.mul_f32s(row(coordinates + STRETCH), far);
         if !query.whitening.is_empty() {
-            let room = singles_mut::<S>(room);
-            differences::<S, DOUBLE>(simd, query, self.rows, self.part, room);
-            let absolute = splat(query.absolute);
+            let scratch = singles_mut::<S>(scratch);
+            differences::<S, DOUBLE>(simd, query, self.rows, self.part, scratch);
+            let absolute = splat(query.mean_error_factor);
             let lost = simd.mul_add_e_f32s(absolute, self.error, splat(LOST_IN_NORM));
             let lost = simd.mul_add_e_f32s(splat(query.relative), self.distance, lost);
             // Above the norm `least`, the bound is not below the limit. The factors allow for
@@ -76,7 +82,7 @@ impl<S: Simd> Register<'_, S> {
             let least = simd.mul_f32s(simd.add_f32s(missing, lost), splat(1.000_01));
             let least = simd.max_f32s(least, splat(0.0));
             let enough = simd.mul_f32s(least, least);
-            let square = square_of_product(simd, &query.whitening, room, self.near, enough);
+            let square = square_of_product(simd, &query.whitening, scratch, self.near, enough);
             let whitened = simd.sqrt_f32s(square);
             to_query = simd.max_f32s(to_query, simd.sub_f32s(whitened, lost));
         }

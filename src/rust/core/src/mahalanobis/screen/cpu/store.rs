@@ -2,7 +2,7 @@
 
 use super::balls::Balls;
 use super::layout::{
-    Layout, Row, ERROR, FOURTH, GROUP, GROUP_LANES, LANES, LARGEST, LOW, THIRD, VARIANCE,
+    Layout, Row, ERROR, FOURTH, GROUP, GROUP_LANES, LANES, LARGEST, STRETCH, THIRD, VARIANCE,
 };
 use super::target::WhitenedTarget;
 use crate::active_positions::ActivePositions;
@@ -11,7 +11,7 @@ use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const SCREEN: &str = "the screen of the clusters needs";
 
 /// The active clusters, in places of a spatial order: one block often holds clusters that are near
@@ -82,9 +82,10 @@ impl ClusterStore {
             self.active.compact();
         }
         let place = self.places.remove(slot);
-        let low = place / LANES * self.layout.height() + self.layout.coordinates() + LOW;
+        let least_stretch =
+            place / LANES * self.layout.height() + self.layout.coordinates() + STRETCH;
         // A comparison with NaN is false, so no bound of this lane passes a sweep.
-        self.blocks[low][place % LANES] = f32::NAN;
+        self.blocks[least_stretch][place % LANES] = f32::NAN;
         self.targets[place] = None;
         self.vacated.push(place);
         self.is_in_order = false;
@@ -123,8 +124,8 @@ impl ClusterStore {
             let height = self.layout.height();
             memory::reserve(&mut self.blocks, SCREEN, height)?;
             self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
-            let low = self.blocks.len() - height + self.layout.coordinates() + LOW;
-            self.blocks[low] = [f32::NAN; LANES];
+            let least_stretch = self.blocks.len() - height + self.layout.coordinates() + STRETCH;
+            self.blocks[least_stretch] = [f32::NAN; LANES];
         }
         Ok(place)
     }
@@ -138,11 +139,11 @@ impl ClusterStore {
         }
         let scalars = &mut block[self.layout.coordinates()..];
         scalars[ERROR][lane] = view.error;
-        scalars[LOW][lane] = view.low;
+        scalars[STRETCH][lane] = view.least_stretch;
         if self.layout.distance == Distance::FullMahalanobis {
             scalars[VARIANCE][lane] = view.variance;
             scalars[FOURTH][lane] = view.fourth;
-            scalars[LARGEST][lane] = view.largest;
+            scalars[LARGEST][lane] = view.largest_eigenvalue;
             scalars[THIRD][lane] = view.third;
         }
     }
@@ -181,8 +182,8 @@ impl ClusterStore {
         self.targets.truncate(kept.len());
         self.blocks.truncate(kept.len().div_ceil(LANES) * height);
         for lane in kept.len()..kept.len().next_multiple_of(LANES) {
-            let low = kept.len() / LANES * height + self.layout.coordinates() + LOW;
-            self.blocks[low][lane % LANES] = f32::NAN;
+            let least_stretch = kept.len() / LANES * height + self.layout.coordinates() + STRETCH;
+            self.blocks[least_stretch][lane % LANES] = f32::NAN;
         }
         self.group_balls.clear();
         self.block_balls.clear();

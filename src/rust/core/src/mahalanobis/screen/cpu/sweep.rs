@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::differences::squared_distance;
-use super::layout::{ERROR, GROUP, LANES, LOW};
+use super::layout::{ERROR, GROUP, LANES, STRETCH};
 use super::least_bounds::{LeastBounds, SharedLimit};
 use super::lower_bounds::Register;
 use super::store::ClusterStore;
@@ -84,12 +84,12 @@ impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) -> LeastBounds {
         let layout = &self.store.layout;
-        let mut room = vec![0.0f32; layout.dimensions * S::F32_LANES];
+        let mut scratch = vec![0.0f32; layout.dimensions * S::F32_LANES];
         for near in self.groups.iter().skip(self.part).step_by(self.of) {
             self.nearest.lower_limit(self.limit.get());
             // The limit may have come down since the groups were compared.
             if near.bound < self.nearest.limit() {
-                self.sweep_group(simd, near.group as usize, &mut room);
+                self.sweep_group(simd, near.group as usize, &mut scratch);
                 self.limit.lower(self.nearest.limit());
             }
         }
@@ -100,7 +100,7 @@ impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
 impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
     /// Keeps the clusters of a group whose bounds are below the limit.
     #[inline(always)]
-    fn sweep_group<S: Simd>(&mut self, simd: S, group: usize, room: &mut [f32]) {
+    fn sweep_group<S: Simd>(&mut self, simd: S, group: usize, scratch: &mut [f32]) {
         // The balls of a group's blocks are one block of balls.
         const { assert!(GROUP == LANES) };
         let balls = &self.store.block_balls;
@@ -116,20 +116,20 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         let mut below = (0..self.blocks.min(start + GROUP) - start)
             .fold(0u32, |bits, k| bits | u32::from(bounds[k] < limit) << k);
         while below != 0 {
-            self.sweep_block(simd, start + below.trailing_zeros() as usize, room);
+            self.sweep_block(simd, start + below.trailing_zeros() as usize, scratch);
             below &= below - 1;
         }
     }
 
     /// Keeps the clusters of a block whose bounds are below the limit.
     #[inline(always)]
-    fn sweep_block<S: Simd>(&mut self, simd: S, index: usize, room: &mut [f32]) {
+    fn sweep_block<S: Simd>(&mut self, simd: S, index: usize, scratch: &mut [f32]) {
         let layout = &self.store.layout;
         let (height, coordinates) = (layout.height(), layout.coordinates());
         let query = self.request.view;
         let registers = LANES / S::F32_LANES;
         let shrink = 1.0 - (layout.dimensions as f32 + 8.0) * UNIT as f32;
-        let query_low = simd.splat_f32s(query.low);
+        let query_low = simd.splat_f32s(query.least_stretch);
         let query_error = simd.splat_f32s(query.error);
         let cautious = simd.splat_f32s(shrink * 0.999_999);
         let rows = &self.store.blocks[index * height..][..height];
@@ -138,15 +138,16 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             let row = |k: usize| rows[k * registers + part];
             let square = squared_distance::<S, DOUBLE>(simd, query, rows, part);
             // Tests (s_a + s_b)·(shrink·√square − error) ≤ 2·limit without the root. The test is
-            // true for all clusters if both sides underflow: underflow of low·square can matter
-            // only if `low` is great, and then low·error is greater. The test is never true for a
-            // removed cluster, whose low is NaN.
-            let low = simd.add_f32s(query_low, row(coordinates + LOW));
+            // true for all clusters if both sides underflow: underflow of the product with the
+            // square can matter only if the least stretches are great, and then their product with
+            // the error is greater. The test is never true for a removed cluster, whose least
+            // stretch is NaN.
+            let least_stretch = simd.add_f32s(query_low, row(coordinates + STRETCH));
             let error = simd.add_f32s(query_error, row(coordinates + ERROR));
-            let left = simd.mul_f32s(low, cautious);
+            let left = simd.mul_f32s(least_stretch, cautious);
             let left = simd.mul_f32s(left, simd.mul_f32s(left, square));
             let limit = self.nearest.limit();
-            let right = simd.mul_add_e_f32s(low, error, simd.splat_f32s(2.0 * limit));
+            let right = simd.mul_add_e_f32s(least_stretch, error, simd.splat_f32s(2.0 * limit));
             let underflow = simd.splat_f32s(UNDERFLOW);
             let right = simd.mul_add_e_f32s(right, right, underflow);
             let near = simd.less_than_or_equal_f32s(left, right);
@@ -163,9 +164,9 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
                 near: lanes::<S>(near),
                 limit,
             };
-            let bounds = register.bounds::<DOUBLE>(simd, layout, query, room);
+            let bounds = register.bounds::<DOUBLE>(simd, layout, query, scratch);
             let first = index * LANES + part * S::F32_LANES;
-            self.collect(simd, first, &register, bounds, room);
+            self.collect(simd, first, &register, bounds, scratch);
         }
     }
 
@@ -178,7 +179,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         first: usize,
         register: &Register<S>,
         (to_query, to_target): (S::f32s, S::f32s),
-        room: &mut [f32],
+        scratch: &mut [f32],
     ) {
         let ClusterStore {
             layout,
@@ -226,7 +227,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
                         self.request.view,
                         lane,
                         (distances[l], errors[l]),
-                        room,
+                        scratch,
                     ),
                 _ => 0.0,
             };

@@ -18,7 +18,7 @@ pub struct WhitenedTarget {
     /// The columns of W, each padded to whole rows of lanes.
     columns: Vec<Row>,
     relative: f32,
-    absolute: f32,
+    mean_error_factor: f32,
 }
 
 impl WhitenedTarget {
@@ -38,13 +38,13 @@ impl WhitenedTarget {
         Some(Self {
             columns,
             relative: view.relative,
-            absolute: view.absolute,
+            mean_error_factor: view.mean_error_factor,
         })
     }
 
     /// A lower bound on ‖Wδ‖ for the difference δ between a query and this cluster, which is in
     /// lane `lane` of a block's rows. `distance` is ‖δ‖, `error` is the sum of both errors, and
-    /// `room` has a number for each dimension.
+    /// `scratch` has a number for each dimension.
     #[inline(always)]
     pub fn bound<S: Simd>(
         &self,
@@ -53,12 +53,12 @@ impl WhitenedTarget {
         query: &ClusterView,
         (block, lane): (&[Row], usize),
         (distance, error): (f32, f32),
-        room: &mut [f32],
+        scratch: &mut [f32],
     ) -> f32 {
         let p = layout.dimensions;
         // The remainder equals `lane`. It saves a bounds check.
         let lane = lane % LANES;
-        for (k, difference) in room[..p].iter_mut().enumerate() {
+        for (k, difference) in scratch[..p].iter_mut().enumerate() {
             *difference = query.mean[k] - block[k][lane];
             if layout.is_double {
                 *difference += query.rest[k] - block[p + k][lane];
@@ -70,18 +70,18 @@ impl WhitenedTarget {
         let mut first = 0;
         while first < in_column {
             let last = p.min((first + PARTS) * S::F32_LANES);
-            let (room, columns) = (&room[..last], columns.chunks_exact(in_column));
+            let (scratch, columns) = (&scratch[..last], columns.chunks_exact(in_column));
             let added = match in_column - first {
-                1 => squares_of_rows::<S, 1>(simd, first, room, columns),
-                2 => squares_of_rows::<S, 2>(simd, first, room, columns),
-                3 => squares_of_rows::<S, 3>(simd, first, room, columns),
-                _ => squares_of_rows::<S, PARTS>(simd, first, room, columns),
+                1 => squares_of_rows::<S, 1>(simd, first, scratch, columns),
+                2 => squares_of_rows::<S, 2>(simd, first, scratch, columns),
+                3 => squares_of_rows::<S, 3>(simd, first, scratch, columns),
+                _ => squares_of_rows::<S, PARTS>(simd, first, scratch, columns),
             };
             square = simd.add_f32s(square, added);
             first += PARTS;
         }
         let norm = simd.reduce_sum_f32s(square).sqrt();
-        let lost = self.absolute * error + LOST_IN_NORM;
+        let lost = self.mean_error_factor * error + LOST_IN_NORM;
         (norm - self.relative * distance - lost).max(0.0)
     }
 }

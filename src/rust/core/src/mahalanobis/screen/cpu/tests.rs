@@ -60,7 +60,7 @@ impl Sample {
         self.frame.view(&Profile {
             mean: self.means.row_slice(i),
             whitening: if is_identity { &[] } else { &whitening },
-            low: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
+            least_stretch: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
             stretch: diagonal.iter().copied().fold(0.0, f64::max),
             spread: Spread::default(),
             mean_error: 0.0,

@@ -23,7 +23,7 @@ const ROOM_FOR_SUMS: f64 = 32e6;
 
 /// A distance and, if it is a full Mahalanobis distance, the sums that are worth keeping.
 #[derive(Debug)]
-pub struct Decision {
+pub struct ExactDistance {
     pub distance: f64,
     sums: [Option<(u32, u32, KeptSum)>; 2],
 }
@@ -40,41 +40,41 @@ impl Clusters<'_> {
             let norm = centroids.max(from.spread.mean_norm(square));
             let norm = norm * (1.0 - 1e-9) - from.mean_error;
             let rounding = distance::quanta(to.stretch, self.diagonal, self.log2_terms).rounding();
-            (to.low * norm - rounding).max(0.0)
+            (to.least_stretch * norm - rounding).max(0.0)
         };
         distance::average(directed(&a, &b), directed(&b, &a))
     }
 
     /// The exact distance of two clusters.
-    pub fn decide(&self, a: u32, b: u32) -> Decision {
+    pub fn exact_distance(&self, a: u32, b: u32) -> ExactDistance {
         if self.problem.options.distance == Distance::Centroid || self.size(a) + self.size(b) == 2 {
-            return Decision {
+            return ExactDistance {
                 distance: self.part(a).centroid_distance(&self.part(b)),
                 sums: [None, None],
             };
         }
         let (a_to_b, first) = self.directed(a, b);
         let (b_to_a, second) = self.directed(b, a);
-        Decision {
+        ExactDistance {
             distance: distance::average(a_to_b, b_to_a),
             sums: [first.map(|sum| (a, b, sum)), second.map(|sum| (b, a, sum))],
         }
     }
 
-    /// Keeps the sums of a decision for later decisions, and returns its distance. If memory is
+    /// Keeps the sums of an exact distance for later ones, and returns the distance. If memory is
     /// short, drops all sums: distances have the same bits without them, but take longer.
-    pub fn keep(&mut self, decision: Decision) -> f64 {
-        for (from, to, sum) in decision.sums.into_iter().flatten() {
+    pub fn keep(&mut self, exact: ExactDistance) -> f64 {
+        for (from, to, sum) in exact.sums.into_iter().flatten() {
             self.sums[from as usize].insert(to, sum);
             self.new_sums += 1;
         }
         if self.new_sums >= SUMS_BETWEEN_LOOKS {
             self.new_sums = 0;
             if memory::check("the sums of distances need", ROOM_FOR_SUMS).is_err() {
-                self.drop_sums();
+                self.free_sums();
             }
         }
-        decision.distance
+        exact.distance
     }
 
     /// The mean of the distances from the members of one cluster to another cluster, and the sum to
@@ -110,7 +110,7 @@ impl Clusters<'_> {
     }
 
     /// The approximate number of operations of a full Mahalanobis distance.
-    pub fn operations_to_decide(&self, a: u32, b: u32) -> usize {
+    pub fn operations_of_distance(&self, a: u32, b: u32) -> usize {
         let directed = |from: u32, to: u32| {
             let rest = self.size(from) - self.kept_sum(from, to).members;
             rest * self.p.max(self.profile(to).whitening.len())
@@ -120,7 +120,7 @@ impl Clusters<'_> {
 
     /// The exact distance between a slot's cluster and `union`, the union of the clusters in slots
     /// `of`.
-    pub fn decide_union(&self, union: &MergedCluster, of: &[u32], slot: u32) -> f64 {
+    pub fn exact_distance_to_union(&self, union: &MergedCluster, of: &[u32], slot: u32) -> f64 {
         let (part, other) = (union.part(), self.part(slot));
         if self.problem.options.distance == Distance::Centroid {
             return part.centroid_distance(&other);

@@ -9,12 +9,12 @@ use std::cmp::Ordering;
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// The start of memory errors: what needs the memory.
+/// First words of a memory error, before the number of bytes.
 const NEEDS: &str = "finding populations needs";
 
 /// Clusters of a condensed tree, parents before children; cluster 0 is the root.
 #[derive(Debug, Clone)]
-pub struct Condensed {
+pub struct CondensedTree {
     /// The observations, ordered so that the observations of each cluster, with all that fall off
     /// it, are contiguous.
     pub order: Vec<u32>,
@@ -29,7 +29,7 @@ pub struct Condensed {
     pub children: Vec<Option<usize>>,
 }
 
-impl Condensed {
+impl CondensedTree {
     /// Makes the condensed tree of an R `hclust` of n leaves, given its rows `merge` and the
     /// `members` of its leaves. `node` and `split` describe each cluster. Its `node` is the node at
     /// its top: a leaf 1 … n, or n + j for merge j. Its `split` is the number s of the split that

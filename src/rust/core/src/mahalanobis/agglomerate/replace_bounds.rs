@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::agglomeration::Agglomeration;
 use super::candidates::Candidate;
 use super::entry::{EntryKind, QueueEntry};
-use crate::mahalanobis::clusters::Decision;
+use crate::mahalanobis::clusters::ExactDistance;
 
 /// Largest number of queue entries among which costly bounds are searched for, to replace them by
 /// distances in parallel. A longer search takes more time than the threads save. Only the time
@@ -20,12 +20,15 @@ const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
 
 impl Agglomeration<'_> {
     /// Replaces the bound of an entry by the exact distance.
-    pub fn decide(&mut self, entry: &QueueEntry) {
+    pub fn replace_bound(&mut self, entry: &QueueEntry) {
         if self.is_costly(entry) && self.is_worth_threads(entry) {
-            return self.decide_together(entry.owner);
+            return self.replace_bounds(entry.owner);
         }
-        let decision = self.active.clusters.decide(entry.lower, entry.higher);
-        let distance = self.active.clusters.keep(decision);
+        let exact = self
+            .active
+            .clusters
+            .exact_distance(entry.lower, entry.higher);
+        let distance = self.active.clusters.keep(exact);
         let heap = &mut self.active.candidates[entry.owner as usize].heap;
         let mut first = heap.peek_mut().expect("there is a first candidate");
         first.0 = first.0.decided(distance);
@@ -39,25 +42,25 @@ impl Agglomeration<'_> {
         let threads = rayon::current_num_threads();
         let clusters = &self.active.clusters;
         threads > 1
-            && threads * clusters.operations_to_decide(entry.lower, entry.higher)
+            && threads * clusters.operations_of_distance(entry.lower, entry.higher)
                 >= MIN_PARALLEL_OPERATIONS
     }
 
     /// Replaces the first bound of a cluster by the distance, which is costly to compute. Meanwhile
     /// the other threads replace further bounds below the next merge's height.
-    fn decide_together(&mut self, owner: u32) {
+    fn replace_bounds(&mut self, owner: u32) {
         let most = rayon::current_num_threads();
         let (owners, next_merge) = self.take_costly(owner, most);
         let bounds = self.take_bounds(&owners, next_merge, most);
         let clusters = &mut self.active.clusters;
-        let decide = |&(owner, bound): &(u32, Candidate)| {
+        let exact_distance = |&(owner, bound): &(u32, Candidate)| {
             let (lower, higher) = (owner.min(bound.partner), owner.max(bound.partner));
-            clusters.decide(lower, higher)
+            clusters.exact_distance(lower, higher)
         };
-        let decisions: Vec<Decision> = bounds.par_iter().map(decide).collect();
-        for ((owner, bound), decision) in bounds.into_iter().zip(decisions) {
+        let exact: Vec<ExactDistance> = bounds.par_iter().map(exact_distance).collect();
+        for ((owner, bound), exact) in bounds.into_iter().zip(exact) {
             let heap = &mut self.active.candidates[owner as usize].heap;
-            let distance = clusters.keep(decision);
+            let distance = clusters.keep(exact);
             heap.push(Reverse(bound.decided(distance)));
         }
         for owner in owners {

@@ -1,12 +1,13 @@
-//! The sizes at which the CPU takes over from a GPU.
+//! The sizes at which another device or another algorithm does the work.
 
 use crate::policy;
 
-/// Sizes below which the CPU does a part of the work, or takes over in the middle of the work. They
-/// are the figures of the [`policy`] with the same names, for some number of threads. If all are 0,
-/// the GPUs do all work that they can.
+/// The thresholds of the [`policy`] with the same names, for some number of CPU threads: below or
+/// above them the CPU does a part of the work, takes over in the middle of it, or another of
+/// several algorithms of a GPU runs. If all are 0, the GPUs do all work that they can, by their
+/// first algorithm, except for linkages by means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Handover {
+pub struct GpuThresholds {
     pub tree_clusters: usize,
     pub full_tree_clusters: usize,
     /// As [`policy::FULL_TREE_MEMBERS`], for data with few columns.
@@ -41,7 +42,7 @@ pub struct Handover {
     pub kmeans_near_ratio: usize,
 }
 
-impl Handover {
+impl GpuThresholds {
     /// The figures of the [`policy`] for this number of CPU threads.
     pub fn by_policy(threads: usize) -> Self {
         let has_few_threads = threads < policy::FULL_TREE_MEMBERS_THREADS;

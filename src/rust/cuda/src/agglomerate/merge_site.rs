@@ -1,4 +1,4 @@
-//! Chooses the way in which each problem is merged.
+//! Chooses where each problem is merged.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use crate::policy::{self, BlockCosts};
 
 /// Where the merges of a problem are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum MergeSite {
     /// In a thread block of a GPU.
     Block,
     /// On the CPU alone, while thread blocks merge other problems.
@@ -17,26 +17,26 @@ pub enum Way {
     Tree,
 }
 
-/// Chooses the way of each problem.
+/// Chooses where each problem is merged.
 ///
 /// If at least `fewest` problems `fit` into a block, thread blocks merge them, except for some of
 /// the largest. If `fewest` is 0, there are no exceptions. All blocks of a GPU together merge the
 /// excepted problems that are large enough and that a GPU merges as a tree (`has_tree`). Meanwhile
 /// `threads` CPU threads merge the other excepted problems.
-pub fn ways(
+pub fn merge_sites(
     problems: &[Problem<'_>],
     fit: &[bool],
     fewest: usize,
     threads: usize,
     has_tree: impl Fn(&Problem) -> bool,
-) -> Vec<Way> {
-    let mut ways = vec![Way::Tree; problems.len()];
+) -> Vec<MergeSite> {
+    let mut merge_sites = vec![MergeSite::Tree; problems.len()];
     let size = |number: usize| problems[number].clusters();
     let mut fitting: Vec<usize> = (0..problems.len()).filter(|&i| fit[i]).collect();
     fitting.sort_by_key(|&number| Reverse(size(number)));
     let largest = match fitting.first() {
         Some(&number) if fitting.len() >= fewest => &problems[number],
-        _ => return ways,
+        _ => return merge_sites,
     };
     let costs = match largest.options.distance {
         Distance::Centroid => &policy::BLOCK_COSTS,
@@ -51,14 +51,14 @@ pub fn ways(
     };
     let (left, in_blocks) = fitting.split_at(front);
     for &number in in_blocks {
-        ways[number] = Way::Block;
+        merge_sites[number] = MergeSite::Block;
     }
     for &number in left {
         if !has_tree(size(number)) {
-            ways[number] = Way::Cpu;
+            merge_sites[number] = MergeSite::Cpu;
         }
     }
-    ways
+    merge_sites
 }
 
 /// The number of problems at the front of `sizes` that thread blocks should not merge. `sizes` is
@@ -84,7 +84,8 @@ fn front_to_leave(
         let of_blocks = (costs.alone * square(size)).max(costs.together * in_blocks);
         let of_cpu = longest.max(on_cpu / threads as f64);
         let in_only_trees = costs.merge_in_only_trees * merges_in_trees;
-        let are_trees = front == sizes.len() && of_cpu <= policy::FEW_ON_CPU * in_only_trees;
+        let are_trees =
+            front == sizes.len() && of_cpu <= policy::CPU_SHARE_BESIDE_TREES * in_only_trees;
         let in_trees = if are_trees {
             in_only_trees
         } else {
@@ -178,9 +179,10 @@ mod tests {
         fit[1] = false;
         // The numbers of the problems in blocks, and the numbers of the problems on the CPU.
         let divided = |fit: &[bool], fewest, has_tree| {
-            let ways = ways(&problems, fit, fewest, 4, |_| has_tree);
-            let that_go = |way| -> Vec<usize> { (0..9).filter(|&i| ways[i] == way).collect() };
-            (that_go(Way::Block), that_go(Way::Cpu))
+            let merge_sites = merge_sites(&problems, fit, fewest, 4, |_| has_tree);
+            let that_go =
+                |site| -> Vec<usize> { (0..9).filter(|&i| merge_sites[i] == site).collect() };
+            (that_go(MergeSite::Block), that_go(MergeSite::Cpu))
         };
         let but_one = vec![0, 2, 3, 4, 5, 7, 8];
         assert_eq!(divided(&fit, 8, false), (but_one, vec![6]));
