@@ -1,5 +1,5 @@
-//! Agglomeration on GPUs and the CPU. A problem is merged at one of three places; the figures of the
-//! [`policy`](crate::policy) choose among them:
+//! Agglomeration on GPUs and the CPU. A problem is merged at one of three places; the figures of
+//! the [`policy`](crate::policy) choose among them:
 //!
 //! - Thread blocks merge many small problems, each block one problem at a time (`blocks`).
 //!   Meanwhile the CPU's threads merge the problems that would take a block too long.
