@@ -114,8 +114,11 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   n <- tryCatch(ncol(x), error = function(e) NULL)
   if (!is_single_number(n)) refuse("x", "has no number of cells", needs_experiment, call)
   of$number <- numbers_of_cells(of$number, populations, tree, n, call)
+  cells <- tryCatch(colnames(x), error = function(e) NULL)
+  if (is.null(tree)) {
+    check_row_order(cells, names(populations), "x", call, "`populations`")
+  }
   cuts <- if (!is.null(tree)) {
-    cells <- tryCatch(colnames(x), error = function(e) NULL)
     check_row_order(cells, labels_of_observations(tree), "x", call)
     options <- list(threads = NULL, progress = FALSE, memory = NULL)
     data <- if (rest == "nearest") data_of_leaves(x, tree, "x", options, call, ...)

@@ -111,6 +111,16 @@ refuse <- function(arg, got, needs, call) {
   stop(error)
 }
 
+# The value of `code`, which calls a function that the user gave as argument `arg`. Its error
+# becomes one that names the argument.
+naming_argument <- function(arg, code, call = NULL) {
+  tryCatch(code, error = function(e) {
+    if (inherits(e, "gmhclust_error")) stop(e)
+    refuse(arg, paste("stopped with the error", quoted(conditionMessage(e))),
+           "call it by itself to see where", call)
+  })
+}
+
 # Stops because argument `arg` was not given.
 refuse_missing <- function(arg, needs, call) refuse(arg, "is missing", needs, call)
 

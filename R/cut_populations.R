@@ -433,15 +433,15 @@ labels_of_observations <- function(tree) {
   if (is.null(tree$leaf)) tree$labels else names(tree$leaf)
 }
 
-# Stops if the row names of the data are the labels of the tree's observations in another order.
-# Other names say nothing about the order.
-check_row_order <- function(names, labels, arg, call) {
+# Stops if the row names of the data are the labels of the tree's observations in another order, or
+# those `of` something else. Other names say nothing about the order.
+check_row_order <- function(names, labels, arg, call, of = "the tree") {
   labels <- as.character(labels)
   first <- first_out_of_order(names, labels)
   if (is.null(first)) return(invisible())
-  needs <- paste0("row ", first, " is ", quoted(names[first]), ", and observation ", first,
-                  " of the tree is ", quoted(labels[first]), ": give the rows in the tree's order")
-  refuse(arg, "has the tree's observations in another order", needs, call)
+  needs <- paste0("row ", first, " is ", quoted(names[first]), ", and observation ", first, " of ",
+                  of, " is ", quoted(labels[first]), ": give the rows in ", of, "'s order")
+  refuse(arg, paste0("has ", of, "'s observations in another order"), needs, call)
 }
 
 # Bytes that finding populations takes for each observation, besides its values.

@@ -19,8 +19,9 @@ fcs_blocks <- function(files, wanted, call) {
 
 # ---- the format ---------------------------------------------------------------------------------
 
-# The description of a file, from its header: its `path`, the number of `events`, the `layout` of
-# the events, the keywords, `words`, and the `parameters`, see flow_parameters(). Stops if the
+# The description of a file, from its header: its `path`, without links; its `name` in the folder
+# where it was found; the number of `events`, the `layout` of the events, the keywords, `words`, and
+# the `parameters`, see flow_parameters(). Stops if the
 # header is damaged, or if the format of the events is not read here.
 describe_fcs <- function(path) {
   if (!file.exists(path)) stop("it does not exist")
@@ -46,8 +47,8 @@ describe_fcs <- function(path) {
   if (!words["$NEXTDATA"] %in% c(NA, "", "0") && !grepl("^0+$", words["$NEXTDATA"])) {
     stop("it has several data sets ($NEXTDATA); flowCore::read.FCS(dataset = ) reads one of them")
   }
-  list(path = normalizePath(path), events = layout$events, layout = layout, words = words,
-       parameters = list(channel = channel, marker = marker))
+  list(path = normalizePath(path), name = basename(path), events = layout$events,
+       layout = layout, words = words, parameters = list(channel = channel, marker = marker))
 }
 
 # The keywords of a file whose segment TEXT has this first and last byte.
@@ -93,7 +94,7 @@ fcs_keywords <- function(bytes) {
     values[found] <- value
   }
   some <- seq_len(found)
-  keys <- toupper(trimws(keys[some]))
+  keys <- ascii_upper(trimws(keys[some]))
   stats::setNames(trimws(values[some]), keys)[!duplicated(keys)]
 }
 
@@ -118,9 +119,9 @@ fcs_layout <- function(words, data, size) {
   begin <- if (is.na(data[1]) || data[1] == 0) number("$BEGINDATA") else data[1]
   end <- if (is.na(data[2]) || data[2] == 0) number("$ENDDATA") else data[2]
   bits <- suppressWarnings(as.numeric(words[paste0("$P", seq_len(count), "B")]))
-  type <- toupper(words[["$DATATYPE"]])
+  type <- ascii_upper(words[["$DATATYPE"]])
   # FCS 3.2 has data types of single parameters.
-  types <- toupper(words[paste0("$P", seq_len(count), "DATATYPE")])
+  types <- ascii_upper(words[paste0("$P", seq_len(count), "DATATYPE")])
   others <- which(!is.na(types) & types != type)
   if (length(others) > 0) {
     stop("parameter ", others[1], " has a data type of its own ($P", others[1], "DATATYPE), which ",
@@ -137,7 +138,8 @@ fcs_layout <- function(words, data, size) {
   bytes <- width / 8
   total <- if ("$TOT" %in% names(words)) number("$TOT")
   events <- count_events(total, begin, end, count * bytes, size)
-  order <- as.numeric(strsplit(words[["$BYTEORD"]], ",", fixed = TRUE)[[1]])
+  order <- strsplit(words[["$BYTEORD"]], ",", fixed = TRUE)[[1]]
+  order <- suppressWarnings(as.numeric(order))
   is_little <- identical(order, as.numeric(seq_along(order)))
   if (anyNA(order) || !is_little && !identical(order, as.numeric(rev(seq_along(order))))) {
     stop("its order of bytes ($BYTEORD) is unusual")

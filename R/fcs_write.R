@@ -13,7 +13,7 @@ add_populations.row_blocks <- function(x, populations, output, # nolint: object_
   if (missing(output)) refuse("output", "is missing", "it must be the name of a folder", call)
   check_folder(output, "output", call)
   of <- populations_of_events(populations, nrow(x), call)
-  to <- file.path(output, basename(vapply(x$files, `[[`, "", "path")))
+  to <- file.path(output, vapply(x$files, `[[`, "", "name"))
   twice <- anyDuplicated(to)
   if (twice > 0) {
     refuse("x", paste("has several files", quoted(basename(to[twice]))),
@@ -62,9 +62,13 @@ write_population <- function(file, to, number, names) {
   layout <- file$layout
   words <- file$words[!grepl("^POPULATION[0-9]+$", names(file$words))]
   bits <- 8 * layout$bytes
-  added <- paste0("$P", layout$width + 1, c("N", "B", "E", "R"))
-  words[added] <- c(population_channel, bits, "0,0", max(length(names) + 1, 2))
-  words["$PAR"] <- layout$width + 1
+  # Numbers as text must not depend on options such as `scipen`.
+  count <- format_number(layout$width + 1)
+  range <- format_number(max(length(names) + 1, 2))
+  added <- paste0("$P", count, c("N", "B", "E", "R"))
+  words[added] <- c(population_channel, format_number(bits), "0,0", range)
+  # FCS 3 needs $TOT; FCS 2 may lack it.
+  words[c("$PAR", "$TOT")] <- c(count, format_number(layout$events))
   words[c("$BEGINANALYSIS", "$ENDANALYSIS", "$BEGINSTEXT", "$ENDSTEXT", "$NEXTDATA")] <- "0"
   if (!identical(names, as.character(seq_along(names)))) {
     words[paste0("POPULATION", seq_along(names))] <- names
@@ -104,7 +108,9 @@ write_fcs <- function(path, words, bytes, write) {
   # The header has room for eight digits. If a place is larger, only the keywords have it.
   if (places[4] > 99999999) places[3:4] <- 0
   partial <- tempfile(".gmhclust-", dirname(path), ".part")
-  connection <- file(partial, "wb")
+  connection <- tryCatch(suppressWarnings(file(partial, "wb")), error = function(e) {
+    refuse("output", "cannot be written to", "it must be a folder to write to", NULL)
+  })
   done <- FALSE
   on.exit({
     close(connection)

@@ -126,7 +126,7 @@ reader_of_whole_parts <- function(parts, rows, read, transform) {
 # Values after the user's function `transform`, if there is one.
 user_transformed <- function(values, transform, call = NULL) {
   if (is.null(transform)) return(values)
-  changed <- transform(values)
+  changed <- naming_argument("transform", transform(values), call)
   if (!is.matrix(changed) || !is_numeric_type(changed) || any(dim(changed) != dim(values))) {
     refuse("transform", paste("gave", describe(changed)),
            paste("it must give a matrix of", paste(dim(values), collapse = " x ")), call)

@@ -400,7 +400,8 @@ refuse_few <- function(n, call) {
 check_members <- function(members, n, call) {
   if (is.null(members)) return(NULL)
   if (length(members) != n) {
-    refuse_like_stats("invalid length of members", paste(n, "observations need as many"), call)
+    refuse_like_stats("invalid length of members",
+                      paste("it is", length(members), "for", n, "observations"), call)
   }
   needs <- "they must be positive numbers, one for each observation, or NULL"
   # R takes the bits of integer64 for those of doubles.

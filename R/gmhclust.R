@@ -177,9 +177,9 @@
 #' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more: its covariance and the matrices
 #'   derived from it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'
-#' Measured in 14 columns: 1.0 kB per observation, 1.7 kB with full distances. With apriori
-#' clusters, all observations take 10 p + 220 bytes, 32 p + 280 with full distances: a sorted copy
-#' of `x`, merges and the tree. Only the apriori clusters that are being clustered, one per thread,
+#' Measured in 14 columns: 0.9 kB per observation, 1.7 kB with full distances. With apriori
+#' clusters, all observations take 8 p + 80 bytes, 32 p + 80 with full distances: a sorted copy of
+#' `x`, merges and the tree. Only the apriori clusters that are being clustered, one per thread,
 #' need the memory of the list above. With full distances, sums of distances are cached as long as
 #' memory allows. For the memory of a GPU see [gpu_devices()].
 #'
@@ -203,7 +203,7 @@
 #' [gkmeans()], and never become a matrix of R. If `memory` is not enough for the values besides the
 #' work, the values go into a scratch file, and a copy of them, sorted by apriori cluster, into a
 #' second one; while the copy is written, a sixteenth of the values are in memory. With apriori
-#' clusters, the work takes 2 p + 220 bytes for each observation, 24 p + 280 with full distances,
+#' clusters, the work takes 80 bytes for each observation, 24 p + 80 with full distances,
 #' because not all observations are clustered at a time. The tree is the same, bit for bit, in
 #' either case.
 #'
@@ -307,7 +307,7 @@ gmhclust <- function(x,
     threads = device$threads, progress = progress, memory = check_budget_size(memory, call),
     copies = if (is.null(apriori)) 1 else 2
   )
-  x <- as_stored_observations(x, "x", tree_bytes[[distance]], reading, call, ...)
+  x <- as_stored_observations(x, "x", tree_bytes(distance, !is.null(apriori)), reading, call, ...)
   on.exit(release_rows(x))
   redundant <- check_choice(redundant, redundant_choices, "redundant", call)
   kept <- if (redundant == "drop") drop_redundant(x, "x", call) else list(x = x)
@@ -348,9 +348,15 @@ gmhclust <- function(x,
 
 distances_of_clusters <- c("full", "centroid")
 
-# Bytes that clustering takes for each observation of p columns, besides its values: see the section
-# *Data larger than memory* of the help page.
-tree_bytes <- list(full = function(p) 24 * p + 280, centroid = function(p) 2 * p + 220)
+# A function of the number of columns p: the bytes that clustering takes for each observation,
+# besides its values. See *Time and memory* of the help page.
+tree_bytes <- function(distance, has_apriori) {
+  function(p) {
+    if (has_apriori) return(if (distance == "full") 24 * p + 80 else 80)
+    covariances <- (12 * p * (p + 1) + 300) / 10
+    covariances + if (distance == "full") 48 * p + 690 else 32 * p + 460
+  }
+}
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 

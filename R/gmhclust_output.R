@@ -91,10 +91,21 @@ write_merges <- function(found, file) {
     # A full disk may be noticed only here.
     file.size(temporary) == 10 + nchar(header) + 8 * length(values) && file.rename(temporary, file)
   }, error = function(condition) FALSE, warning = function(condition) FALSE)
+  # The folder was writable when the work began.
   if (!written) {
-    refuse("output", paste("is", quoted(dirname(file))), "no file can be written there", NULL)
+    stop(gmhclust_error_memory(paste0("writing ", quoted(file), " failed: the disk may be full")))
   }
   done <- TRUE
+}
+
+# Stops if no file can be made in the folder `output`, before the work whose results go there.
+check_writable_folder <- function(folder) {
+  file <- tempfile("writing-", folder)
+  made <- suppressWarnings(file.create(file))
+  unlink(file)
+  if (!made) {
+    refuse("output", paste("is", quoted(folder)), "no file can be written there", NULL)
+  }
 }
 
 # The merges of all groups `shares`, which have `counts` observations. Reads the merges that are in
@@ -110,9 +121,15 @@ merges_in_files <- function(shares, counts, task_of, run, options) {
   show_done <- function(groups) display$done(sum(counts[groups]))
   # Without workers, only one group is in memory at a time.
   waiting <- list()
+  is_checked <- FALSE
   for (group in mine) {
     task <- task_of(shares[[group]])
     merges <- read_merges(task)
+    # A folder with all merges may be one that only can be read.
+    if (is.null(merges) && !is_checked) {
+      check_writable_folder(dirname(task$file))
+      is_checked <- TRUE
+    }
     if (is.null(merges) && !is.null(options$workers)) {
       waiting[[as.character(group)]] <- task
       next

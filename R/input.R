@@ -144,7 +144,7 @@ describe <- function(x) {
   paste(article, type, shape, "of", size)
 }
 
-shown_value <- function(x) if (is.character(x)) quoted(x) else format(x)
+shown_value <- function(x) if (is.character(x)) quoted(x) else format(x, digits = 15)
 
 quoted <- function(text) dQuote(shortened(text), FALSE)
 
@@ -315,9 +315,32 @@ label_text <- function(labels) {
   if (is.double(labels)) sprintf("%.0f", labels) else as.character(labels)
 }
 
+# Texts with lower-case letters in place of the capitals of ASCII. tolower() depends on the locale:
+# in Turkish, the lower case of "I" is another letter than "i". The texts may have any encoding.
+ascii_lower <- function(texts) {
+  one <- function(text) {
+    bytes <- charToRaw(text)
+    is_capital <- bytes >= 0x41 & bytes <= 0x5a
+    bytes[is_capital] <- bytes[is_capital] | as.raw(0x20)
+    rawToChar(bytes)
+  }
+  texts <- as.character(texts)
+  known <- !is.na(texts)
+  texts[known] <- vapply(texts[known], one, "", USE.NAMES = FALSE)
+  texts
+}
+
+# Valid texts with capitals in place of the lower-case letters of ASCII.
+ascii_upper <- function(texts) {
+  chartr(paste(letters, collapse = ""), paste(LETTERS, collapse = ""), texts)
+}
+
 # ---- options ------------------------------------------------------------------------------------
 
-is_single_number <- function(x) is.numeric(x) && length(x) == 1 && is.null(dim(x)) && is.finite(x)
+# R takes the bits of integer64 for those of doubles.
+is_single_number <- function(x) {
+  is.numeric(x) && !inherits(x, "integer64") && length(x) == 1 && is.null(dim(x)) && is.finite(x)
+}
 
 # The threshold of gmhclust() in members if none is given. 5 p members make a covariance reliable
 # enough; in inst/benchmarks/threshold.R, populations were found equally well from 3 p to 10 p, and

@@ -131,6 +131,7 @@ check_part <- function(part, names, count, arg, what, call) {
   valid <- is_one && (is.character(part) && part %in% names ||
     is.numeric(part) && part %in% seq_len(count))
   if (!valid) {
+    if (count == 0) refuse(arg, paste("is", describe(part)), paste("`x` has no", what), call)
     known <- if (length(names) > 0) paste(dQuote(names, FALSE), collapse = ", ") else count
     refuse(arg, paste("is", describe(part)), paste0("it must be one of the ", what, ": ", known),
            call)

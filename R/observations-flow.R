@@ -86,11 +86,11 @@ is_result <- function(channels) is_named_like(channels, result_names)
 # A pattern matches a whole name, or the beginning of a name if neither a letter nor a digit
 # follows. So "Time" and "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any
 # separator, or none. Compares bytes, so that neither the locale nor a name of unknown encoding
-# matters.
+# matters; `ignore.case` depends on the locale.
 is_named_like <- function(names, patterns) {
   patterns <- gsub("_", "[^a-z0-9]*", patterns, fixed = TRUE)
   one <- paste0("^[^a-z0-9]*(", paste(patterns, collapse = "|"), ")([^a-z0-9].*)?$")
-  grepl(one, names, ignore.case = TRUE, perl = TRUE, useBytes = TRUE)
+  grepl(one, ascii_lower(names), perl = TRUE, useBytes = TRUE)
 }
 
 # A pattern for the colour or wavelength of a laser, before the name of a scatter channel.
@@ -130,6 +130,9 @@ result_names <- c(
 # `names`, and of their `cofactors`.
 choose_columns <- function(parameters, wanted, call) {
   columns <- flow_columns(parameters, wanted$channels, call)
+  if (length(columns) == 0 && !is.null(wanted$channels)) {
+    refuse("channels", "is empty", "it must name channels, or be NULL for all markers", call)
+  }
   if (length(columns) == 0) {
     refuse("x", "has only channels of scatter, time, events or earlier results",
            "choose channels by `channels`", call)

@@ -352,6 +352,12 @@ read_all <- function(x, arg, call) {
   values
 }
 
+# The least number of two digits that is not less than a positive number.
+rounded_up <- function(number) {
+  unit <- 10^(floor(log10(number)) - 1)
+  ceiling(number / unit) * unit
+}
+
 in_megabytes <- function(bytes) paste(shown_count(signif(bytes / 1e6, 2)), "MB")
 
 # Gives one message if a column looks like an identifier or a time, or, with `wide`, if there are

@@ -51,7 +51,8 @@ plot_tree <- function(tree, ..., populations = NULL, leaves = NULL, support = NU
   check_tree(tree, "tree", call)
   support <- check_support(support, tree, call)
   n <- length(tree$order)
-  shows_all <- n <= largest_plain_plot || isTRUE(leaves >= n)
+  check_number_of_leaves(leaves, call)
+  shows_all <- if (is.null(leaves)) n <= largest_plain_plot else leaves >= n
   no_populations <- is.null(populations) && shows_all || isFALSE(populations)
   # The plot method of hclust() draws at least three leaves.
   if (shows_all && no_populations && is.null(support) && n > 2) {
@@ -133,10 +134,15 @@ check_leaves <- function(leaves, tree, population, call) {
     apart <- n - lowest_join(tree$merge, population) + 1L
     return(min(n, most_leaves, max(default_leaves, apart)))
   }
+  check_number_of_leaves(leaves, call)
+  as.integer(min(leaves, n))
+}
+
+check_number_of_leaves <- function(leaves, call) {
+  if (is.null(leaves)) return(invisible())
   if (!is_single_number(leaves) || leaves < 2 || leaves != round(leaves)) {
     refuse("leaves", paste("is", describe(leaves)), "it must be one whole number >= 2", call)
   }
-  as.integer(min(leaves, n))
 }
 
 # The populations to show: a list of the `population` of each leaf, 0 for none; their number `k` and

@@ -117,6 +117,12 @@ Ops.populations <- function(e1, e2) {
 }
 
 #' @export
+Math.populations <- function(x, ...) get(.Generic, mode = "function")(plain_populations(x), ...)
+
+#' @export
+diff.populations <- function(x, ...) diff(plain_populations(x), ...)
+
+#' @export
 as.data.frame.populations <- function(x, row.names = NULL, optional = FALSE, # nolint
                                       ..., nm = "population") {
   as.data.frame(plain_populations(x), row.names = row.names, optional = optional, ..., nm = nm)

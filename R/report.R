@@ -145,6 +145,9 @@ check_file_name <- function(file, call) {
     refuse("file", paste("is", describe(file)), "it must be the name of the file to write", call)
   }
   file <- path.expand(as.vector(file))
+  if (!dir.exists(dirname(file))) {
+    refuse("file", paste("is", quoted(file)), "its folder does not exist", call)
+  }
   if (file.exists(file) && !is_regular_file(file)) {
     refuse("file", paste0("is ", quoted(file), ", which is a folder, a device or a pipe"),
            "it must be the name of a new file, or of a file to replace", call)

@@ -9,12 +9,13 @@ write_page <- function(content, file, call) {
   text <- page_text(content)
   temporary <- tempfile(paste0(".", basename(file), "-"), dirname(file))
   on.exit(unlink(temporary))
-  is_written <- dir.exists(dirname(file)) && !dir.exists(file) && tryCatch({
+  is_written <- !dir.exists(file) && tryCatch({
     writeBin(charToRaw(text), temporary)
     file.rename(temporary, file)
   }, error = function(e) FALSE, warning = function(w) FALSE)
   if (!isTRUE(is_written)) {
-    refuse("file", paste("is", quoted(file)), "it cannot be written: is the folder there?", call)
+    refuse("file", paste("is", quoted(file)),
+           "it cannot be written: the folder may not allow it, or the disk may be full", call)
   }
 }
 
@@ -109,6 +110,12 @@ page_json <- function(content) {
     colours = population_colours(length(shown$node)),
     palette = median_palette(100)
   )
+  # jsonlite writes numbers in C, where the locale may have another decimal point.
+  locale <- Sys.getlocale("LC_NUMERIC")
+  if (locale != "C") {
+    suppressWarnings(Sys.setlocale("LC_NUMERIC", "C"))
+    on.exit(suppressWarnings(Sys.setlocale("LC_NUMERIC", locale)))
+  }
   json <- jsonlite::toJSON(parts, digits = NA, na = "null", null = "null")
   escaped_json(enc2utf8(as.character(json)))
 }

@@ -140,7 +140,7 @@ blocks_of <- function(x, values) {
 checked_reader <- function(read, columns, count) {
   force(read)
   function(first, last) {
-    block <- read(first, last)
+    block <- naming_argument("x", read(first, last))
     if (!is.matrix(block) || !is_numeric_type(block)) {
       refuse("x", paste("gave", describe(block)), "it must give a numeric matrix", NULL)
     }
@@ -149,6 +149,13 @@ checked_reader <- function(read, columns, count) {
                     format_number(first), " to ", format_number(last))
       needs <- paste0("it must give ", format_number(last - first + 1), " x ", count)
       refuse("x", got, needs, NULL)
+    }
+    names <- colnames(block)
+    if (!is.null(names) && !is.null(columns) && !identical(names, columns)) {
+      other <- which(names != columns)[1]
+      got <- paste0("gave ", quoted(names[other]), " as column ", other, " of rows ",
+                    format_number(first), " to ", format_number(last))
+      refuse("x", got, paste("its first row has", quoted(columns[other]), "there"), NULL)
     }
     # A plain matrix, without attributes of the user's.
     matrix(as.double(block), nrow(block), dimnames = if (!is.null(columns)) list(NULL, columns))

@@ -122,7 +122,8 @@ stability <- function(tree,
   )
   shown <- populations_to_find(tree, x, populations, min_size, device, options, call, ...)
   reading <- c(options, list(threads = device$threads, copies = 2))
-  x <- as_stored_observations(x, "x", tree_bytes[[tree$settings$distance]], reading, call, ...)
+  bytes <- tree_bytes(tree$settings$distance, !is.null(tree$n.height.apriori))
+  x <- as_stored_observations(x, "x", bytes, reading, call, ...)
   on.exit(release_rows(x))
   x <- as_clustered(x, tree, "x", call)
   top <- if (is.null(tree$n.height.apriori)) {

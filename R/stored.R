@@ -34,7 +34,7 @@ check_budget <- function(x, arg, need, memory, call) {
   bytes <- nrow(x) * need
   if (is.null(memory) || bytes <= memory) return(invisible())
   needs <- paste0("the work on ", shown_count(nrow(x)), " observations needs at least ",
-                  in_megabytes(bytes))
+                  in_megabytes(rounded_up(bytes)))
   refuse("memory", paste("is", in_megabytes(memory)), needs, call)
 }
 

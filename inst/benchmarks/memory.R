@@ -152,21 +152,23 @@ rows <- list(
     )
   },
   gmhclust = function(options) {
-    n <- 50000
+    measured <- function(x, call, each, ...) {
+      against("gmhclust", size(nrow(x), ncol(x)), call,
+              function() on_cpu(gmhclust, x, ..., warn = FALSE, options = options), each * nrow(x),
+              "observation", nrow(x), options)
+    }
     do.call(rbind, lapply(c(5, 14), function(p) {
-      x <- points_of(n, p)
-      g <- rep_len(seq_len(n / 200), n)
+      x <- points_of(50000, p)
       covariances <- (12 * p * (p + 1) + 300) / 10
-      measured <- function(call, each, ...) {
-        against("gmhclust", size(n, p), call,
-                function() on_cpu(gmhclust, x, ..., warn = FALSE, options = options), each * n,
-                "observation", n, options)
-      }
+      many <- points_of(1e6, p)
+      groups <- integer(1e6)
+      groups[order(many[, 1])] <- rep(1:1000, each = 1000)
       rbind(
-        measured("gmhclust, centroid", 40 * p + 460 + covariances, distance = "centroid"),
-        measured("gmhclust, full", 56 * p + 690 + covariances),
-        measured("gmhclust, centroid, apriori", 10 * p + 220, distance = "centroid", apriori = g),
-        measured("gmhclust, full, apriori", 32 * p + 280, apriori = g)
+        measured(x, "gmhclust, centroid", 40 * p + 460 + covariances, distance = "centroid"),
+        measured(x, "gmhclust, full", 56 * p + 690 + covariances),
+        measured(many, "gmhclust, centroid, apriori", 8 * p + 80, distance = "centroid",
+                 apriori = groups),
+        measured(many, "gmhclust, full, apriori", 32 * p + 80, apriori = groups)
       )
     }))
   }

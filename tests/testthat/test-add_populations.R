@@ -182,6 +182,8 @@ test_that("wrong arguments are refused", {
     refused(add_populations(sce, population, tree = h, rest = rest),
             "`x` has the tree's observations in another order; row 1 is")
   }
+  named <- structure(population, names = rownames(x))
+  refused(add_populations(sce, named), "`x` has `populations`'s observations in another order")
 })
 
 # ---- flow cytometry -----------------------------------------------------------------------------

@@ -238,3 +238,32 @@ test_that("names of populations may have any delimiter, and old ones go", {
                    c(POPULATION1 = "\fT|", POPULATION2 = "/B~"))
   expect_identical(words[["NOTE"]], "a|b!c")
 })
+
+test_that("copies have the names of the files as they were found, and text of numbers in full", {
+  x <- cells_of_file(1:50)
+  folder <- fcs_folder(patient = list(x))
+  linked <- tempfile("linked")
+  output <- tempfile("marked")
+  on.exit(unlink(c(folder, linked, output), recursive = TRUE))
+  dir.create(linked)
+  skip_if_not(file.symlink(file.path(folder, "patient.fcs"), file.path(linked, "first.fcs")))
+  before <- options(scipen = -5)
+  files <- add_populations(observations(linked), rep(1L, 50), output)
+  options(before)
+  expect_identical(basename(files), "first.fcs")
+  expect_identical(as.matrix(observations(output)), as.matrix(observations(linked)))
+  words <- describe_fcs(files)$words
+  expect_identical(words[c("$PAR", "$TOT")], c("$PAR" = as.character(ncol(x) + 1), "$TOT" = "50"))
+})
+
+test_that("letters of names and keywords are compared without the locale", {
+  expect_identical(ascii_lower(c("TIME I", NA, "\xff I")), c("time i", NA, "\xff i"))
+  expect_identical(ascii_upper(c("spill", "\u0131i")), c("SPILL", "\u0131I"))
+  names <- c("TIME", "Width", "CD3", "VIOLET SSC-A", "POPULATION", "TIMP1")
+  expected <- c(TRUE, TRUE, FALSE, TRUE, TRUE, FALSE)
+  expect_identical(is_no_marker(names), expected)
+  before <- Sys.getlocale("LC_CTYPE")
+  on.exit(Sys.setlocale("LC_CTYPE", before))
+  skip_if(suppressWarnings(Sys.setlocale("LC_CTYPE", "tr_TR.UTF-8")) == "", "Turkish locale")
+  expect_identical(is_no_marker(names), expected)
+})

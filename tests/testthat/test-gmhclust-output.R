@@ -95,6 +95,24 @@ test_that("workers write into the folder", {
   expect_length(list.files(folder), 1)
 })
 
+test_that("a folder that cannot be written to is noticed before the work", {
+  folder <- withr::local_tempdir()
+  local_function("check_writable_folder", function(folder) {
+    refuse("output", "is read-only", "no file can be written there", NULL)
+  })
+  local_function("cluster_share", function(...) stop("the work has begun"))
+  expect_error(tree_of(output = folder), "no file can be written there",
+               class = "gmhclust_error_input")
+})
+
+test_that("a folder is tried by a file that does not stay", {
+  folder <- withr::local_tempdir()
+  expect_silent(check_writable_folder(folder))
+  expect_length(list.files(folder, all.files = TRUE, no.. = TRUE), 0)
+  expect_error(check_writable_folder(file.path(folder, "none")), "no file can be written there",
+               class = "gmhclust_error_input")
+})
+
 test_that("what does not fit `output` and `part` is an error", {
   folder <- withr::local_tempdir()
   expect_error(gmhclust(x, output = folder), "`output` is given without labels in `apriori`",

@@ -120,6 +120,7 @@ test_that("wrong populations, leaves and trees are refused", {
   refused(plot_tree(small, populations = rep(0, 40)), "`populations` leaves out numbers")
   refused(plot_tree(small, populations = 40), "populations of at least")
   refused(plot_tree(large, leaves = 1), "`leaves` is 1")
+  refused(plot_tree(small, leaves = "zz"), "`leaves` is \"zz\"")
   broken <- small
   broken$merge[1, 1] <- 99L
   refused(plot_tree(broken), "`tree` is not a valid tree")

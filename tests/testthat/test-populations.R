@@ -49,3 +49,7 @@ test_that("populations of no cells are printed without shares", {
   expect_identical(lines[1], "3 populations:")
   expect_match(lines[3:6], "^(1|2|3|none) +0 *$")
 })
+
+test_that("functions of numbers give plain numbers", {
+  for (f in list(sqrt, round, cumsum, diff)) expect_identical(f(found), f(number))
+})

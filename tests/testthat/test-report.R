@@ -304,8 +304,9 @@ test_that("after an error, the file is as before and nothing is left", {
   file <- file.path(folder, "a.html")
   writeLines("mine", file)
   expect_error(write_page(list(title = stop("no title")), file, NULL), "no title")
-  refused(report(tree, x, file.path(folder, "gone", "a.html"), populations),
-          "it cannot be written")
+  # Before the work begins.
+  refused(report(tree, NULL, file.path(folder, "gone", "a.html"), populations),
+          "its folder does not exist")
   refused(report(tree, x, folder, populations), ", which is a folder, a device or a pipe; it must")
   expect_identical(readLines(file), "mine")
   expect_identical(list.files(folder, all.files = TRUE, no.. = TRUE), "a.html")

@@ -44,7 +44,7 @@ test_that("trees of blocks have the bits of trees of a matrix, also scaled and f
   }
   far <- x
   far[, 2] <- far[, 2] / 1e6 + 1e8
-  least <- 1500 * tree_bytes$full(14)
+  least <- 1500 * tree_bytes("full", TRUE)(14)
   for (scale in c(FALSE, TRUE)) {
     expect_identical(tree(as_blocks(x), scale = scale), tree(x, scale = scale))
     expect_identical(tree(as_blocks(far), scale = scale, memory = least), tree(far, scale = scale))
@@ -58,7 +58,7 @@ test_that("redundant columns of blocks are left out", {
   x <- cbind(some_cells(400)[, 1:4], 7)
   colnames(x)[5] <- "same"
   expected <- suppressMessages(gmhclust(x, 30))
-  for (memory in list(NULL, 400 * tree_bytes$full(5))) {
+  for (memory in list(NULL, 400 * tree_bytes("full", FALSE)(5))) {
     expect_message(tree <- gmhclust(as_blocks(x), 30, memory = memory), "same",
                    class = "gmhclust_message_redundant")
     expect_identical(tree$height, expected$height)
@@ -129,6 +129,14 @@ test_that("what is wrong with blocks and budgets is said", {
   short <- observations(function(a, b) matrix(0, 1, 2), 10)
   expect_error(gkmeans(short, 2), "gave 1 x 2 values for rows 1 to 10",
                class = "gmhclust_error_input")
+  breaking <- observations(function(a, b) if (b > 1) stop("no disk") else matrix(0, 1, 2), 10)
+  expect_error(gkmeans(breaking, 2), "`x` stopped with the error \"no disk\"",
+               class = "gmhclust_error_input")
+  named <- function(a, b) {
+    matrix(0, b - a + 1, 2, dimnames = list(NULL, c("u", if (b > 1) "w" else "v")))
+  }
+  expect_error(gkmeans(observations(named, 10), 2), "`x` gave \"w\" as column 2 of rows 1 to 10",
+               class = "gmhclust_error_input")
   x <- some_cells(3000)
   bad <- x
   bad[2500, 3] <- NA
@@ -136,8 +144,10 @@ test_that("what is wrong with blocks and budgets is said", {
     expect_error(gkmeans(as_blocks(bad), 2), "has NA in row 2500, column \"CD16\"",
                  class = "gmhclust_error_input")
   )
-  expect_error(gkmeans(x, 2, memory = 1000), "`memory` is .* needs at least",
-               class = "gmhclust_error_input")
+  error <- expect_error(gkmeans(x, 2, memory = 1000), "`memory` is .* needs at least",
+                        class = "gmhclust_error_input")
+  least <- sub(".* needs at least (.*)", "\\1", conditionMessage(error))
+  expect_silent(check_budget(x, "x", kmeans_bytes(14), check_budget_size(least, NULL), NULL))
   for (memory in list("much", -1, NA, c(1, 2), "1 XB", "\xff", "1.2.3 GB")) {
     expect_error(gkmeans(x, 2, memory = memory), "`memory` ", class = "gmhclust_error_input")
   }

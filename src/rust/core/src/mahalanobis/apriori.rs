@@ -146,16 +146,16 @@ fn joined(size: usize) -> Vec<Merge> {
     (1..size as u32).map(merge).collect()
 }
 
-/// Checks that there is memory for the merges of all apriori clusters and for the tree. The figures
-/// are measured. The clustering of each problem checks its own memory.
+/// Checks that there is memory for the merges of all apriori clusters and for the tree, as the help
+/// page of `gmhclust()` says. The clustering of each problem checks its own memory.
 ///
 /// # Errors
 /// `Error::Memory`, which says how much memory is needed.
 pub fn check_memory(x: &Observations, options: &Options) -> Result<()> {
     let p = x.ncols();
     let each = match options.distance {
-        Distance::Centroid => 2 * p + 220,
-        Distance::FullMahalanobis => 24 * p + 280,
+        Distance::Centroid => 80,
+        Distance::FullMahalanobis => 24 * p + 80,
     };
     memory::check_working("clustering in apriori clusters", x.nrows(), each)
 }

@@ -88,7 +88,7 @@ impl Unfinished {
     /// Appends bytes.
     ///
     /// # Errors
-    /// `Error::Input` if the system refuses.
+    /// `Error::Input` if the system refuses; `Error::Memory` if the disk is full.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
         self.file.write_all(bytes).map_err(|error| {
@@ -114,7 +114,7 @@ const ATTEMPTS: usize = 5;
 /// neither a crash nor a power loss leaves a partial file under the final name.
 ///
 /// # Errors
-/// `Error::Input` if the system refuses, and the errors of `fill`.
+/// `Error::Input` if the system refuses; `Error::Memory` if the disk is full; the errors of `fill`.
 pub fn write_whole(
     folder: &Path,
     name: &str,
@@ -193,8 +193,13 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Error {
-    Error::Input(format!("cannot write {}: {error}", path.display()))
+/// The error of a file that cannot be written. A full disk is no fault of the caller's arguments.
+pub fn unwritable(path: &Path, error: &io::Error) -> Error {
+    let message = format!("cannot write {}: {error}", path.display());
+    if error.kind() == io::ErrorKind::StorageFull {
+        return Error::Memory(message);
+    }
+    Error::Input(message)
 }
 
 #[cfg(test)]
