@@ -207,9 +207,12 @@ peers_in_words <- function(rows) {
   paste0(package, ": ", seconds_in_words(rows$seconds), " (", measured, ")", collapse = "; ")
 }
 
-# gmhclust beside other packages for GPUs, from one run of peers.py.
+# gmhclust beside other packages for GPUs, from one run of peers.py, which may have been stopped
+# before it came to the other packages of its last row.
 peers_table <- function(results) {
   table <- newest(results, "peers")
+  is_ours <- grepl("^gmhclust", table$package)
+  table <- table[table$row %in% table$row[!is_ours & !is.na(table$seconds)], ]
   ours <- table[grepl("^gmhclust", table$package), ]
   others <- vapply(ours$row, function(row) {
     peers_in_words(table[table$row == row & !grepl("^gmhclust", table$package), ])
