@@ -43,10 +43,11 @@
 #' all observations in double precision, and among clusters of several observations. Data center
 #' GPUs such as A100 and H100 screen in half precision on tensor cores if half precision is precise
 #' enough: for Euclidean distances, correlations and cosines in 8 columns or more. The CPU does all
-#' work for the binary and Minkowski metrics. Ward's, average and McQuitty's linkage of up to some
-#' hundred thousand observations, see [ghclust()], are made on the GPU: it compares all clusters in
-#' single precision, decides in double precision where rounding leaves the nearest cluster open, and
-#' merges. The CPU takes over if distances tie in a way that could change the result.
+#' work for the binary and Minkowski metrics. In Ward's, average and McQuitty's linkage, the GPU
+#' makes all merges of the last some hundred thousand clusters, see [ghclust()]: it compares all
+#' clusters in single precision, decides in double precision where rounding leaves the nearest
+#' cluster open, and merges. The CPU takes over if distances tie in a way that could change the
+#' result, and makes these merges if there is a limit on the memory of the GPU.
 #'
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations. It compares all
 #' observations with all centers in single precision or, for many centers on data center GPUs, in

@@ -13,7 +13,9 @@ add_populations.row_blocks <- function(x, populations, output, # nolint: object_
   if (missing(output)) refuse("output", "is missing", "it must be the name of a folder", call)
   check_folder(output, "output", call)
   of <- populations_of_events(populations, nrow(x), call)
-  to <- file.path(output, vapply(x$files, `[[`, "", "name"))
+  # Objects that users keep in files may have no names.
+  name_of <- function(file) if (is.null(file$name)) basename(file$path) else file$name
+  to <- file.path(output, vapply(x$files, name_of, ""))
   twice <- anyDuplicated(to)
   if (twice > 0) {
     refuse("x", paste("has several files", quoted(basename(to[twice]))),

@@ -93,14 +93,15 @@
 #' | call | work on the GPU |
 #' |---|---|
 #' | data, no matrix needed (see *Memory*) | the searches for neighbours |
-#' | the same, `"ward.D2"`, `"average"`, `"mcquitty"`, not too many observations | all merges |
+#' | the same, `"ward.D2"`, `"average"`, `"mcquitty"` | all merges, or the last ones |
 #' | data, `"complete"`, `"average"`, `"mcquitty"`, `"ward.D"`, `"ward.D2"` | distances, linkage |
 #' | data, `"centroid"`, `"median"` | distances |
 #' | dist object, `"complete"`, `"average"`, `"mcquitty"`, `"ward.D"`, `"ward.D2"` | linkage |
 #' | dist object, `"single"`, `"centroid"`, `"median"` | nothing |
 #'
 #' The GPU makes all merges if the number of pairs of observations, n^2, times the number of columns
-#' is at most 2^40: up to 280,000 observations of 14 columns, or 131,000 of 64.
+#' is at most 2^40: up to 280,000 observations of 14 columns, or 131,000 of 64. Of more
+#' observations, it makes the last merges, once so few clusters remain.
 #'
 #' The CPU does all other work, and all linkage of fewer than 4,096 observations with a matrix. The
 #' matrix stays in device memory. The device sends only the nearest neighbours of some clusters, and
@@ -199,7 +200,7 @@ ghclust <- function(x,
     refuse_metric(metric, absolute, p, call)
   } else {
     source <- as_data(x, "x", call, ...)
-    x <- read_all(source, "x", call)
+    x <- with_threads(threads, read_all(source, "x", call))
   }
   of_squares <- FALSE
   is_shared <- method == "single" && !inherits(x, "dist") && !(missing == "pairwise" && anyNA(x))

@@ -111,8 +111,9 @@ assign_share <- function(task, shared) {
     # Frees the rows of an earlier call before it stores new rows.
     forget_rows()
     if (is.null(task$x)) return(NULL)
-    x <- if (is_in_blocks(task$x)) read_rows(task$x, task$rows) else task$x
-    kept_rows$x <- store_matrix(x, with_local_threads(shared$device)$threads)
+    threads <- with_local_threads(shared$device)$threads
+    x <- if (is_in_blocks(task$x)) with_threads(threads, read_rows(task$x, task$rows)) else task$x
+    kept_rows$x <- store_matrix(x, threads)
     kept_rows$id <- task$id
     kept_rows$rows <- task$rows
   }

@@ -91,8 +91,8 @@ write_merges <- function(found, file) {
     # A full disk may be noticed only here.
     file.size(temporary) == 10 + nchar(header) + 8 * length(values) && file.rename(temporary, file)
   }, error = function(condition) FALSE, warning = function(condition) FALSE)
-  # The folder was writable when the work began.
   if (!written) {
+    check_writable_folder(dirname(file))
     stop(gmhclust_error_memory(paste0("writing ", quoted(file), " failed: the disk may be full")))
   }
   done <- TRUE

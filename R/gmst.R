@@ -80,7 +80,7 @@ gmst <- function(x,
   call <- match.call()
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   source <- as_data(x, "x", call, ...)
-  x <- check_observations(read_all(source, "x", call), "x", call)
+  x <- with_threads(threads, check_observations(read_all(source, "x", call), "x", call))
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   check_squares(x, metric, "x", call)
   min_points <- check_min_points(min_points, call)

@@ -86,7 +86,7 @@ gneighbours <- function(x,
                         ...) {
   call <- match.call()
   source <- as_data(x, "x", call, ...)
-  x <- check_rows_of(read_all(source, "x", call), "x", call)
+  x <- with_threads(threads, check_rows_of(read_all(source, "x", call), "x", call))
   message_if_doubtful(x, "x", call)
   if (!is.null(query)) {
     query <- check_rows_of(as_other_points(query, x, "query", call, ...), "query", call)

@@ -296,7 +296,8 @@ predict_populations <- function(object, newdata, type, by, beyond, top, threads,
   found <- if (is_in_blocks(x) && nrow(x) > 0) {
     assign_in_blocks(x, at, search, progress, call)
   } else {
-    assign_block(read_all(x, "newdata", call), at, search, progress, 0L)
+    values <- with_threads(threads, read_all(x, "newdata", call))
+    assign_block(values, at, search, progress, 0L)
   }
   cells <- rownames(x)
   if (wanted$type == "class") return(new_predicted(found$index, cells, model))

@@ -49,10 +49,10 @@ read_rows <- function(x, rows) {
 # values, if given, and those of a DelayedMatrix at most DelayedArray's automatic size. Reading
 # takes `threads` threads, or those of the session.
 reduce_row_blocks <- function(x, visit, state, values = Inf, threads = NULL) {
-  if (!is.null(threads)) {
-    before <- options(gmhclust.threads = threads)
-    on.exit(options(before))
-  }
+  with_threads(threads, reduce_blocks(x, visit, state, values))
+}
+
+reduce_blocks <- function(x, visit, state, values) {
   if (is_row_blocks(x)) {
     for (rows in blocks_of(x, min(values, block_values()))) {
       state <- visit(x$read(rows[1], rows[2]), as_size(rows[1]), state)

@@ -19,7 +19,9 @@ store_observations <- function(x, arg, need, options, call, wide = TRUE) {
   need <- need(ncol(x))
   check_budget(x, arg, need, options$memory, call)
   if (!is_in_blocks(x)) {
-    return(check_observations(read_all(x, arg, call), arg, call, wide))
+    return(with_threads(options$threads, {
+      check_observations(read_all(x, arg, call), arg, call, wide)
+    }))
   }
   check_size(x, arg, call)
   x <- tryCatch(store_rows(x, arg, need, options, call), interrupt = function(condition) {

@@ -61,6 +61,15 @@ session_threads <- function(values, fewest) {
   min(c(as_thread_count(session_option("threads")), default_threads())[1], most_threads())
 }
 
+# The value of `code`, in which reading files and checking values takes this number of threads,
+# which is not checked; NULL for that of the session.
+with_threads <- function(threads, code) {
+  if (is.null(threads)) return(code)
+  before <- options(gmhclust.threads = threads)
+  on.exit(options(before))
+  code
+}
+
 # A whole number of at least 1 from an option or an environment variable ("4", or OpenMP's "4,2"
 # for nested levels), or NULL.
 as_thread_count <- function(setting) {

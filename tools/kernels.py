@@ -40,6 +40,11 @@ HEADER = MARK + "module {}, made from sha256 {}\n"
 NUMBERED = re.compile(r"(%[a-z]+|\$L__BB[0-9]+_)([0-9]+)")
 KIND = re.compile(r"(%[a-z]+|\$L__BB[0-9]+_)#")
 
+# A comment, or a text or character in quotes, in which no comment begins.
+COMMENT_OR_TEXT = re.compile(
+    rb'"(?:\\.|[^"\\\n])*"' rb"|'(?:\\.|[^'\\\n])*'" rb"|//[^\n]*|/\*.*?\*/", re.S
+)
+
 # Bytes of an instruction.
 UNIT = 16
 
@@ -74,13 +79,25 @@ class Module:
         return [f"--gpu-architecture={architecture}", *self.options]
 
     def made_from(self) -> str:
-        """The digest of source, headers, compiler and options. The binaries are made with the PTX,
-        from the same."""
+        """The digest of the code of source and headers, of the compiler and of the options. The
+        binaries are made with the PTX, from the same."""
         digest = hashlib.sha256()
         for path in with_headers(self.source):
-            digest.update(f"{path.relative_to(FOLDER)}\n".encode() + path.read_bytes())
+            code = code_of(path.read_bytes())
+            digest.update(f"{path.relative_to(FOLDER)} {len(code)}\n".encode() + code)
         digest.update("\n".join([self.compiler, *self.options_for(self.architecture)]).encode())
         return digest.hexdigest()
+
+
+def code_of(source: bytes) -> bytes:
+    """A source without comments, and with single spaces and line ends between its words: a changed
+    comment, or a line that is broken elsewhere, leaves it as it is, and so do the PTX and binaries.
+    Only directives of the preprocessor keep their lines."""
+    without = COMMENT_OR_TEXT.sub(lambda f: b" " if f[0].startswith(b"/") else f[0], source)
+    lines = [b" ".join(line.split()) for line in without.replace(b"\\\n", b" ").split(b"\n")]
+    return b"".join(
+        b"\n" + line + b"\n" if line.startswith(b"#") else line + b" " for line in lines if line
+    )
 
 
 def with_headers(source: pathlib.Path) -> list:
@@ -209,7 +226,7 @@ def unpack(file: pathlib.Path) -> bytes:
 
 def digest_of(ptx: dict, binaries: dict) -> str:
     """The digest of the PTX of all modules and of the digests of all binaries. The stamp of tests
-    on a GPU refers to it, so a changed comment in a source needs no new tests."""
+    on a GPU refers to it."""
     digest = hashlib.sha256()
     for name, text in ptx.items():
         digest.update(f"{name} {len(text.encode())}\n{text}".encode())

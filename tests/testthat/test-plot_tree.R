@@ -21,6 +21,15 @@ test_that("a small tree is drawn by the method of hclust, with its arguments", {
   expect_identical(drawn_by(plot_tree(large, leaves = 1500)), drawn_by(plot(large)))
 })
 
+test_that("of a small tree, the top is drawn if fewer leaves are asked for", {
+  expect_true("C_dend" %in% drawn_by(plot_tree(small, leaves = 40)))
+  for (populations in list(NULL, FALSE)) {
+    drawn <- drawn_by(plot_tree(small, leaves = 5, populations = populations))
+    expect_false("C_dend" %in% drawn)
+    expect_true("C_polygon" %in% drawn)
+  }
+})
+
 test_that("a tree of two leaves is drawn, which the method of hclust does not draw", {
   two <- cutree_top(small, 2)
   expect_true("C_segments" %in% drawn_by(plot_tree(two)))

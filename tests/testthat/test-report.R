@@ -298,6 +298,16 @@ test_that("options of the session do not change a page", {
   expect_identical(readBin(file, "raw", 1e7), readBin(expected, "raw", 1e7))
 })
 
+test_that("numbers have a decimal point in every locale", {
+  before <- Sys.getlocale("LC_NUMERIC")
+  on.exit(suppressWarnings(Sys.setlocale("LC_NUMERIC", before)))
+  skip_if(suppressWarnings(Sys.setlocale("LC_NUMERIC", "de_DE.UTF-8")) == "", "German locale")
+  with_comma <- report(tree, x, new_file(), populations)
+  expect_identical(Sys.getlocale("LC_NUMERIC"), "de_DE.UTF-8")
+  suppressWarnings(Sys.setlocale("LC_NUMERIC", "C"))
+  expect_identical(readLines(with_comma), readLines(report(tree, x, new_file(), populations)))
+})
+
 test_that("after an error, the file is as before and nothing is left", {
   folder <- new_file()
   dir.create(folder)

@@ -213,13 +213,17 @@ class Bundles(unittest.TestCase):
         with self.assertRaises(ValueError):
             kernels.write([(module, kernels.HEADER.format("x", "0" * 64), {})])
 
-    def test_a_comment_in_a_source_leaves_the_digest_of_the_ptx(self):
-        before = kernels.read_bundle().digest
-        self.write("b.cu", "// why\nother\n")
-        self.assertEqual(len(kernels.problems()), 1)
+    def test_comments_and_line_ends_leave_modules_as_they_are(self):
+        self.write("b.cu", "f(1, 2);\n#define A 1\ng();\n")
         self.build()
+        self.write("b.cu", "// why\n\nf(1, /* the\nother */\n  2);\n#define  A 1 // one\ng();")
         self.assertEqual(kernels.problems(), [])
-        self.assertEqual(kernels.read_bundle().digest, before)
+        self.write("b.cu", "f(1, 2);\n#define A 1 g();\n")
+        self.assertEqual(len(kernels.problems()), 1)
+
+    def test_texts_in_quotes_are_code(self):
+        code = kernels.code_of(b'a = "// no"; c = \'"\'; // yes\nb = "\\"//"; \'\\\'\' d')
+        self.assertEqual(code, b'a = "// no"; c = \'"\'; b = "\\"//"; \'\\\'\' d ')
 
 
 if __name__ == "__main__":

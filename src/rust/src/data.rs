@@ -116,6 +116,7 @@ impl Filling {
     /// # Errors
     /// As [`Self::append`].
     pub fn append_block(&mut self, block: ArrayView2<f64>, cpu: &Cpu) -> CoreResult<()> {
+        debug_assert_eq!(block.ncols(), self.columns, "the caller has checked");
         let maximum = &self.maximum;
         let visit = |values: &[f64]| maximum.update(values);
         match &mut self.to {

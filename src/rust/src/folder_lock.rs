@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::folder::unwritable;
+use gmhclust_core::knn::folder::{is_full, unwritable};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
 use crate::folder::path_of;
@@ -127,13 +127,16 @@ impl FolderLock {
     /// may not write; a complete search can still be read there.
     ///
     /// # Errors
-    /// `Error::Input` if another process holds the lock, or the system refuses; `Error::Memory` if the
-    /// disk is full.
+    /// `Error::Input` if another process holds the lock, or the system refuses; `Error::Memory` if
+    /// the disk is full.
     pub fn take(folder: &Path, arg: &str) -> CoreResult<Option<Self>> {
         let path = folder.join(NAME);
-        let refused = |error: &io::Error| match error.kind() {
-            ErrorKind::StorageFull => unwritable(&path, error),
-            _ => CoreError::Input(format!("cannot lock {}: {error}", path.display())),
+        let refused = |error: &io::Error| {
+            if is_full(error) {
+                unwritable(&path, error)
+            } else {
+                CoreError::Input(format!("cannot lock {}: {error}", path.display()))
+            }
         };
         for _ in 0..ATTEMPTS {
             // A symbolic link may lead out of the folder.

@@ -7,15 +7,14 @@
 // - `collect` lists the remaining clusters, and those among them whose nearest cluster is not known
 //   any more: unions, and clusters whose nearest cluster was merged;
 // - `sweep` compares the latter, the queries, with all remaining clusters, the references, in
-//   single
-//   precision;
+//   single precision;
 // - `decide` writes the nearest cluster of each query, if the second nearest is so much farther
-//   that
-//   rounding cannot matter, and lists the other queries as open;
+//   that rounding cannot matter, and lists the other queries as open;
 // - `search` compares open queries with all references in double precision;
 // - `settle` writes their nearest clusters.
-// Before the first round, the last four find the nearest cluster of each cluster. The host launches
-// several rounds at a time; a round after the last merge does nothing.
+// Before the first round, the last four find the nearest cluster of each cluster, unless the host
+// knows them. The host launches several rounds at a time; a round after the last merge does
+// nothing.
 //
 // The linkages are reducible: a union is not nearer to a cluster than the nearer of its parts. So
 // the nearest cluster of a cluster stays the nearest until one of both is merged. If distances tie,
@@ -23,7 +22,7 @@
 //
 // The CPU's code does the same, with one exception: in a round with many searches for each merge,
 // it puts off searches. This changes the merges only if distances tie. Kernels report both,
-// `crowded` and `tied`, and the host then leaves all merges to that code.
+// `crowded` and `tied`, and the host then leaves the merges to that code.
 
 #include "mean_linkage_search.cuh"
 

@@ -467,9 +467,8 @@ pub const MATRIX_OBSERVATIONS: usize = 4_096;
 /// - Run: 2026-11-30-h200-linkage.csv, rows `cells20k` (ward.D2) and `genes20k`, were made in this
 ///   way. Without a result file, on an H200 with 16 cores: Ward's linkage of 100,000 x 64 took 0.39
 ///   s in this way and 0.56 s by searches, 150,000 x 14 cells 0.25 and 0.40 s. 200,000 x 64 took
-///   1.12 s with this limit, 1.30 s by searches, and 2.2 s with twice the limit, so that the rounds
-///   began with 197,000 clusters; 1,000,000 x 14 cells took the same time with 1/10 of the limit
-///   and with twice the limit.
+///   1.12 s with this limit, 1.30 s by searches, and 2.2 s where the rounds began at once;
+///   1,000,000 x 14 cells took the same time with 1/10 of the limit and with twice the limit.
 /// - If wrong: if it is too low, the GPU waits for the CPU's decisions, round after round. If it is
 ///   too high, comparing all clusters takes longer than searches with bounds.
 pub const MEAN_LINKAGE_COORDINATES: usize = 1 << 40;

@@ -27,7 +27,8 @@ pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
     /// The stored values, to be overwritten, if they are doubles.
     fn as_doubles_mut(stored: &mut [Self]) -> Option<&mut [f64]>;
 
-    /// Given values, rounded as if they were stored; converted in `scratch` if rounding changes them.
+    /// Given values, rounded as if they were stored; converted in `scratch` if rounding changes
+    /// them.
     fn as_given<'a>(values: &'a [f64], scratch: &'a mut [f64]) -> &'a [f64];
 }
 

@@ -86,8 +86,8 @@ pub fn upper_merges(
     Ok(merges.swap_remove(0))
 }
 
-/// For each leaf of the upper tree, its first row among `n` rows: apriori clusters, then loose rows;
-/// then `n`.
+/// For each leaf of the upper tree, its first row among `n` rows: apriori clusters, then loose
+/// rows; then `n`.
 ///
 /// # Errors
 /// `Error::Memory` if there is not enough memory.

@@ -52,8 +52,8 @@ pub struct Clusterer<'a> {
     options: Options,
     /// The merges within the first apriori clusters, as far as they are known.
     inner: Vec<Vec<Merge>>,
-    /// The merges of the upper tree, whose leaves are the apriori clusters and the loose observations,
-    /// once they are known.
+    /// The merges of the upper tree, whose leaves are the apriori clusters and the loose
+    /// observations, once they are known.
     upper: Option<Vec<Merge>>,
     /// Whether the monitor knows of the work.
     work_announced: bool,

@@ -181,6 +181,8 @@ fn trees(x: &Observations, on: &dyn NeighbourDevice) -> Vec<gmhclust_core::dendr
         trees.push(geometric::average(points.clone(), on, &monitor).unwrap());
         trees.push(geometric::mcquitty(points, on, &monitor).unwrap());
     }
+    let (done, expected) = monitor.progress();
+    assert_eq!(done, expected, "the work that was announced");
     trees
 }
 

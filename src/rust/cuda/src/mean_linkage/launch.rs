@@ -93,7 +93,8 @@ impl Clusters {
 }
 
 impl Counts {
-    /// The counts before the first search: all `n` clusters remain, and all are to be searched for.
+    /// The counts at the start: all `n` clusters remain, and all are to be searched for, unless
+    /// their nearest clusters are known.
     pub fn new(n: usize) -> Self {
         Self {
             live: [n as u32, 0],
@@ -102,7 +103,7 @@ impl Counts {
         }
     }
 
-    /// Whether the rounds should end, for clusters of `n` points: if the CPU's merges may be others
+    /// Whether the rounds of `n` clusters should end: if the CPU's merges may be others
     /// (see mean_linkage.cu), or if searches with bounds take less time.
     pub fn should_end(&self, n: usize) -> bool {
         let may_differ = self.tied != 0 && self.crowded != 0;

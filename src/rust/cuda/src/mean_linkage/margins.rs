@@ -11,8 +11,8 @@ const TIE_SHARE: f64 = 1e-9;
 /// [`TIE_SHARE`], unless the values are much larger than their differences.
 const ROUNDS_OF_ROUNDING: f64 = 64.0;
 
-/// An upper bound on the distance by which rounding moves two means in a round, in units in the last
-/// place of the points' largest coordinate.
+/// An upper bound on the distance by which rounding moves two means in a round, in units in the
+/// last place of the largest coordinate of all means at the start.
 const UNITS_PER_ROUND: f64 = 8.0;
 
 /// The limits above the least distance, as in `Clusters` of mean_linkage_launch.cuh.
@@ -26,14 +26,14 @@ pub struct Margins {
 }
 
 impl Margins {
-    /// The limits for clusters of points with this number of columns, whose largest coordinate is
-    /// `largest`.
+    /// The limits for clusters with this number of columns. `largest` is the largest coordinate of
+    /// their means at the start.
     ///
     /// In single precision, with unit roundoff u, each mean is off by u times its length, which is
     /// at most √p for p coordinates of at most 1, and a sum of p squares by about p times u. Ward's
     /// distance from a cluster of size a is the distance of means times √(2a), at most. The other
-    /// linkages add half its square, and the means have a length of at most 1. Both of the distances
-    /// that are compared are off.
+    /// linkages add half its square, and the means have a length of at most 1. Both of the
+    /// distances that are compared are off.
     pub fn new(columns: usize, largest: f64, linkage: MeanLinkage) -> Self {
         let columns = columns as f64;
         let of_means = UNITS_PER_ROUND * ROUNDS_OF_ROUNDING * f64::EPSILON;

@@ -23,7 +23,7 @@ const OPEN_COORDINATES: u64 = 1 << 39;
 /// fewer, the device waits for the host.
 const ROUNDS_AT_A_TIME: u32 = 8;
 
-/// Ward's linkage of points whose largest coordinate is smaller is left to searches: squares of
+/// Ward's linkage of means whose largest coordinate is smaller is left to searches: squares of
 /// distances could underflow in double precision, but not the scaled ones in single precision.
 const LEAST_COORDINATE: f64 = 1e-130;
 
@@ -45,6 +45,10 @@ pub fn merges(
     cpu: &Cpu,
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
+    // The searches before may have all memory that the limit allows.
+    if clusters.nearest.is_some() && memory.is_some() {
+        return Ok(None);
+    }
     let bytes = 12 * clusters.means.len() + BYTES_PER_CLUSTER * clusters.count();
     if bytes > usable_memory(device, memory)? {
         return Ok(None);
@@ -119,7 +123,7 @@ fn most_open(device: &Device, columns: usize) -> DriverResult<u64> {
     Ok(OPEN_COORDINATES / ratio / columns.max(1) as u64)
 }
 
-/// Progress in units of points that were searched for, and of merges.
+/// Progress in units of clusters of the first search, and of merges.
 struct Progress<'a> {
     monitor: &'a Monitor,
     reported: u64,

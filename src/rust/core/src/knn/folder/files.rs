@@ -193,13 +193,27 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the disk is full, or the user's quota on it is used up.
+pub fn is_full(error: &io::Error) -> bool {
+    /// EDQUOT of Linux and of macOS. Its `ErrorKind` is newer than the Rust that the package needs.
+    const QUOTA: [i32; 2] = [122, 69];
+
+    let has_quota = || {
+        error
+            .raw_os_error()
+            .is_some_and(|code| QUOTA.contains(&code))
+    };
+    error.kind() == io::ErrorKind::StorageFull || cfg!(unix) && has_quota()
+}
+
 /// The error of a file that cannot be written. A full disk is no fault of the caller's arguments.
 pub fn unwritable(path: &Path, error: &io::Error) -> Error {
     let message = format!("cannot write {}: {error}", path.display());
-    if error.kind() == io::ErrorKind::StorageFull {
-        return Error::Memory(message);
+    if is_full(error) {
+        Error::Memory(message)
+    } else {
+        Error::Input(message)
     }
-    Error::Input(message)
 }
 
 #[cfg(test)]

@@ -15,6 +15,6 @@ mod npy;
 #[cfg(test)]
 mod tests;
 
-pub use files::unwritable;
+pub use files::{is_full, unwritable};
 pub use manifest::{Digests, Manifest, MetricOptions, SearchDescription};
 pub use neighbour_folder::{begin, Folder, Missing};

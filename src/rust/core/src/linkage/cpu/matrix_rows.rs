@@ -74,8 +74,8 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
         }
     }
 
-    /// The dissimilarities of a cluster to the clusters in higher slots; computed in `scratch` unless
-    /// they are stored as doubles.
+    /// The dissimilarities of a cluster to the clusters in higher slots; computed in `scratch`
+    /// unless they are stored as doubles.
     pub fn row<'r>(&'r self, slot: usize, scratch: &'r mut [f64]) -> &'r [f64] {
         if self.squared {
             let row = &mut scratch[..self.clusters() - 1 - slot];

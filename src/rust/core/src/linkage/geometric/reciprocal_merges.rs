@@ -1,6 +1,6 @@
 //! Merges of clusters by reciprocal nearest neighbours, without a matrix of distances:
-//! `linkage::reciprocal` does the same with a matrix, where a cluster's neighbours are read from its
-//! row and not searched for.
+//! `linkage::reciprocal` does the same with a matrix, where a cluster's neighbours are read from
+//! its row and not searched for.
 //!
 //! In every round, all pairs of reciprocal nearest neighbours merge. The linkages are reducible: a
 //! union is never nearer to a cluster than the nearer of its parts. So reciprocal pairs stay
@@ -16,13 +16,15 @@ use rayon::prelude::*;
 
 use super::near_clusters::{bound_of_union, NearClusters, WANTED};
 use super::nearest::{Nearest, CLUSTERS, NONE};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matrix::bounding_box_on_threads;
 use crate::memory;
 use crate::merge::Merge;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{Exclusion, MeanLinkage, NeighbourDevice, NeighbourRequest, Neighbours};
+use crate::neighbours::{
+    ClusterMeans, Exclusion, MeanLinkage, NeighbourDevice, NeighbourRequest, Neighbours,
+};
 use crate::tasks::on_slots;
 
 /// Number of clusters per task of a thread, where a cluster takes a few reads, and where it takes
@@ -159,6 +161,29 @@ impl<'a> ReciprocalMerges<'a> {
 
     /// Makes the remaining merges on a device, if it can. All nearest clusters must be known.
     fn rest_is_merged_by(&mut self, device: &(impl NeighbourDevice + ?Sized)) -> Result<bool> {
+        let copied = match self.copy_of_remaining() {
+            // Searches need no copy.
+            Err(Error::Memory(_)) => return Ok(false),
+            copied => copied?,
+        };
+        let (slots, clusters, distances, nearest) = copied;
+        let clusters = clusters.remaining((&distances, &nearest));
+        let merges = device.merges_of_means(&clusters, self.monitor)?;
+        let Some(merges) = merges else {
+            return Ok(false);
+        };
+        self.merges.extend(merges.into_iter().map(|merge| Merge {
+            lower: slots[merge.lower as usize],
+            higher: slots[merge.higher as usize],
+            ..merge
+        }));
+        Ok(true)
+    }
+
+    /// The slots of the remaining clusters, a copy of them, and the distance of the nearest cluster
+    /// of each, and the number of this cluster in the copy.
+    #[expect(clippy::type_complexity)]
+    fn copy_of_remaining(&self) -> Result<(Vec<u32>, ClusterMeans, Vec<f64>, Vec<u32>)> {
         let remaining = self.remaining()?;
         let slots = memory::collected(CLUSTERS, remaining.iter().map(|changed| changed.slot))?;
         let mut number_of = memory::filled(CLUSTERS, self.sizes.len(), NONE)?;
@@ -171,17 +196,7 @@ impl<'a> ReciprocalMerges<'a> {
         let nearest = nearest.map(|slot| number_of[slot as usize]);
         let nearest = memory::collected(CLUSTERS, nearest)?;
         let clusters = self.neighbours.clusters().select(&slots)?;
-        let clusters = clusters.remaining((&distances, &nearest));
-        let merges = device.merges_of_means(&clusters, self.monitor)?;
-        let Some(merges) = merges else {
-            return Ok(false);
-        };
-        self.merges.extend(merges.into_iter().map(|merge| Merge {
-            lower: slots[merge.lower as usize],
-            higher: slots[merge.higher as usize],
-            ..merge
-        }));
-        Ok(true)
+        Ok((slots, clusters, distances, nearest))
     }
 
     /// All remaining clusters, as changed clusters.
