@@ -68,6 +68,15 @@ struct Changed {
     part: u32,
 }
 
+/// A copy of the remaining clusters, with numbers in place of slots.
+struct CopiedClusters {
+    clusters: ClusterMeans,
+    /// By number: the slot; the distance of the nearest cluster; and the number of that cluster.
+    slots: Vec<u32>,
+    distances: Vec<f64>,
+    nearest: Vec<u32>,
+}
+
 /// A changed cluster after its near clusters were examined.
 struct Settled {
     slot: u32,
@@ -166,24 +175,22 @@ impl<'a> ReciprocalMerges<'a> {
             Err(Error::Memory(_)) => return Ok(false),
             copied => copied?,
         };
-        let (slots, clusters, distances, nearest) = copied;
-        let clusters = clusters.remaining((&distances, &nearest));
-        let merges = device.merges_of_means(&clusters, self.monitor)?;
-        let Some(merges) = merges else {
+        let nearest = (&copied.distances[..], &copied.nearest[..]);
+        let clusters = copied.clusters.remaining(nearest);
+        let Some(merges) = device.merges_of_means(&clusters, self.monitor)? else {
             return Ok(false);
         };
+        let slot = |number: u32| copied.slots[number as usize];
         self.merges.extend(merges.into_iter().map(|merge| Merge {
-            lower: slots[merge.lower as usize],
-            higher: slots[merge.higher as usize],
+            lower: slot(merge.lower),
+            higher: slot(merge.higher),
             ..merge
         }));
         Ok(true)
     }
 
-    /// The slots of the remaining clusters, a copy of them, and the distance of the nearest cluster
-    /// of each, and the number of this cluster in the copy.
-    #[expect(clippy::type_complexity)]
-    fn copy_of_remaining(&self) -> Result<(Vec<u32>, ClusterMeans, Vec<f64>, Vec<u32>)> {
+    /// A copy of the remaining clusters, whose nearest clusters must all be known.
+    fn copy_of_remaining(&self) -> Result<CopiedClusters> {
         let remaining = self.remaining()?;
         let slots = memory::collected(CLUSTERS, remaining.iter().map(|changed| changed.slot))?;
         let mut number_of = memory::filled(CLUSTERS, self.sizes.len(), NONE)?;
@@ -195,8 +202,12 @@ impl<'a> ReciprocalMerges<'a> {
         let nearest = slots.iter().map(|&slot| self.nearest.of(slot).1);
         let nearest = nearest.map(|slot| number_of[slot as usize]);
         let nearest = memory::collected(CLUSTERS, nearest)?;
-        let clusters = self.neighbours.clusters().select(&slots)?;
-        Ok((slots, clusters, distances, nearest))
+        Ok(CopiedClusters {
+            clusters: self.neighbours.clusters().select(&slots)?,
+            slots,
+            distances,
+            nearest,
+        })
     }
 
     /// All remaining clusters, as changed clusters.
