@@ -93,8 +93,10 @@ cases <- list(
   gmhclust = list("x <- matrix(rnorm(1e5), ncol = 2)", "gmhclust(x, distance = 'centroid', %s)",
                   27),
   gmhclust_full = list("x <- matrix(rnorm(6e4), ncol = 2)", "gmhclust(x, %s)", 27),
-  gmhclust_apriori = list("x <- matrix(rnorm(2e5), ncol = 4); g <- rep(1:500, 100)",
-                          "gmhclust(x, apriori = g, %s)", 20)
+  gmhclust_apriori = list("x <- matrix(rnorm(8e5), ncol = 4); g <- rep(1:2000, 100)",
+                          "gmhclust(x, apriori = g, distance = 'centroid', %s)", 26),
+  gmhclust_apriori_full = list("x <- matrix(rnorm(8e5), ncol = 4); g <- rep(1:2000, 100)",
+                               "gmhclust(x, apriori = g, %s)", 46)
 )
 
 skip_without_groups <- function() {
