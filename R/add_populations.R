@@ -117,9 +117,10 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   cells <- tryCatch(colnames(x), error = function(e) NULL)
   if (is.null(tree)) {
     check_row_order(cells, names(populations), "x", call, "`populations`")
+  } else {
+    check_row_order(cells, labels_of_observations(tree), "x", call)
   }
   cuts <- if (!is.null(tree)) {
-    check_row_order(cells, labels_of_observations(tree), "x", call)
     options <- list(threads = NULL, progress = FALSE, memory = NULL)
     data <- if (rest == "nearest") data_of_leaves(x, tree, "x", options, call, ...)
     on.exit(release_rows(data$x))

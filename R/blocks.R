@@ -125,12 +125,12 @@ search_block <- function(rows, search) {
     update_block(NULL, rows, search, points, nrow(search$x), 1L, among)
   } else {
     queries <- read_rows(if (is.null(search$query)) search$x else search$query, rows)
-    reduce_row_blocks(search$x, function(block, first, found) {
+    with_threads(search$device$threads, reduce_row_blocks(search$x, function(block, first, found) {
       points <- prepare_points(block, queries, "", search)$points
       on.exit(gknn_release(points))
       among <- nrow(block) + c(1, nrow(queries))
       update_block(found, rows, search, points, nrow(block), first, among)
-    }, NULL, threads = search$device$threads)
+    }, NULL))
   }
   if (!is.null(search$files)) return(write_block(search$files, rows, found))
   if (search$get_distance) found else found["index"]
@@ -205,10 +205,10 @@ inspect_rows <- function(search, call) {
 
 # The digest of a matrix, and the numbers of its rows that may have no distance.
 inspect_matrix <- function(x, arg, search, call) {
-  reduce_row_blocks(x, function(block, first, before) {
+  with_threads(search$device$threads, reduce_row_blocks(x, function(block, first, before) {
     check_finite(block, arg, call, rows_before = first - 1L)
     prepared <- prepare_points(block, NULL, before$digest, search, call)
     gknn_release(prepared$points)
     list(rows = c(before$rows, prepared$rows + first - 1L), digest = prepared$digests[1])
-  }, list(rows = integer(0), digest = ""), threads = search$device$threads)
+  }, list(rows = integer(0), digest = "")))
 }

@@ -21,8 +21,8 @@ fcs_blocks <- function(files, wanted, call) {
 
 # The description of a file, from its header: its `path`, without links; its `name` in the folder
 # where it was found; the number of `events`, the `layout` of the events, the keywords, `words`, and
-# the `parameters`, see flow_parameters(). Stops if the
-# header is damaged, or if the format of the events is not read here.
+# the `parameters`, see flow_parameters(). Stops if the header is damaged, or if the format of the
+# events is not read here.
 describe_fcs <- function(path) {
   if (!file.exists(path)) stop("it does not exist")
   size <- file.size(path)

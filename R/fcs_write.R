@@ -27,10 +27,8 @@ add_populations.row_blocks <- function(x, populations, output, # nolint: object_
            "files are not written over", call)
   }
   lapply(x$files, check_writable, length(of$names), call)
-  dir.create(output, showWarnings = FALSE, recursive = TRUE)
-  if (!dir.exists(output)) {
-    refuse("output", paste("is", quoted(output)), "this folder cannot be made", call)
-  }
+  create_folder(output, call)
+  check_writable_folder(output)
   # After an error, no new file is left, because the next call would refuse to overwrite it.
   done <- FALSE
   on.exit(if (!done) unlink(to))
@@ -110,9 +108,7 @@ write_fcs <- function(path, words, bytes, write) {
   # The header has room for eight digits. If a place is larger, only the keywords have it.
   if (places[4] > 99999999) places[3:4] <- 0
   partial <- tempfile(".gmhclust-", dirname(path), ".part")
-  connection <- tryCatch(suppressWarnings(file(partial, "wb")), error = function(e) {
-    refuse("output", "cannot be written to", "it must be a folder to write to", NULL)
-  })
+  connection <- file(partial, "wb")
   done <- FALSE
   on.exit({
     close(connection)

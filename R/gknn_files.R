@@ -303,6 +303,24 @@ check_folder <- function(output, arg, call) {
   }
 }
 
+# Creates the folder `output`, unless it is there.
+create_folder <- function(output, call) {
+  dir.create(output, showWarnings = FALSE, recursive = TRUE)
+  if (!dir.exists(output)) {
+    refuse("output", paste("is", describe(output)), "the folder cannot be created", call)
+  }
+}
+
+# Stops if no file can be made in the folder `output`, before the work whose results go there.
+check_writable_folder <- function(output) {
+  file <- tempfile("writing-", output)
+  made <- suppressWarnings(file.create(file))
+  unlink(file)
+  if (!made) {
+    refuse("output", paste("is", quoted(output)), "no file can be written there", NULL)
+  }
+}
+
 # Stops if an earlier version wrote the folder, in R's own format, which readRDS() cannot read
 # safely.
 refuse_earlier_format <- function(folder, arg, call) {
@@ -314,10 +332,7 @@ refuse_earlier_format <- function(folder, arg, call) {
 
 # Creates the folder for the result of a search, or takes the folder of an earlier call.
 make_output <- function(folder, call) {
-  dir.create(folder, showWarnings = FALSE, recursive = TRUE)
-  if (!dir.exists(folder)) {
-    refuse("output", paste("is", describe(folder)), "the folder cannot be created", call)
-  }
+  create_folder(folder, call)
   # A folder that has other files must not get a lock file.
   refuse_other_files(folder, call)
 }

@@ -18,10 +18,7 @@ make_tree_folder <- function(output, apriori, call) {
     refuse("output", "is given without labels in `apriori`",
            "it is for the merges within apriori clusters, the same in each call", call)
   }
-  dir.create(output, showWarnings = FALSE, recursive = TRUE)
-  if (!dir.exists(output)) {
-    refuse("output", paste("is", describe(output)), "the folder cannot be created", call)
-  }
+  create_folder(output, call)
 }
 
 # Groups of consecutive clusters, one for each file, so that a file has the merges of about
@@ -98,16 +95,6 @@ write_merges <- function(found, file) {
   done <- TRUE
 }
 
-# Stops if no file can be made in the folder `output`, before the work whose results go there.
-check_writable_folder <- function(folder) {
-  file <- tempfile("writing-", folder)
-  made <- suppressWarnings(file.create(file))
-  unlink(file)
-  if (!made) {
-    refuse("output", paste("is", quoted(folder)), "no file can be written there", NULL)
-  }
-}
-
 # The merges of all groups `shares`, which have `counts` observations. Reads the merges that are in
 # the folder, and computes the others by run(tasks, progress). task_of(share) is the task of a
 # group, with a copy of its observations. Returns NULL if `part` leaves groups to other calls.
@@ -121,15 +108,11 @@ merges_in_files <- function(shares, counts, task_of, run, options) {
   show_done <- function(groups) display$done(sum(counts[groups]))
   # Without workers, only one group is in memory at a time.
   waiting <- list()
-  is_checked <- FALSE
   for (group in mine) {
     task <- task_of(shares[[group]])
     merges <- read_merges(task)
     # A folder with all merges may be one that only can be read.
-    if (is.null(merges) && !is_checked) {
-      check_writable_folder(dirname(task$file))
-      is_checked <- TRUE
-    }
+    if (is.null(merges)) check_writable_folder(dirname(task$file))
     if (is.null(merges) && !is.null(options$workers)) {
       waiting[[as.character(group)]] <- task
       next

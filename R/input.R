@@ -315,24 +315,27 @@ label_text <- function(labels) {
   if (is.double(labels)) sprintf("%.0f", labels) else as.character(labels)
 }
 
-# Texts with lower-case letters in place of the capitals of ASCII. tolower() depends on the locale:
-# in Turkish, the lower case of "I" is another letter than "i". The texts may have any encoding.
-ascii_lower <- function(texts) {
+# Texts in which the letters of ASCII, and no others, are in lower case, or in upper case. tolower()
+# depends on the locale: in Turkish, the lower case of "I" is another letter than "i". The texts may
+# have any encoding.
+ascii_lower <- function(texts) with_other_case(texts, LETTERS)
+ascii_upper <- function(texts) with_other_case(texts, letters)
+
+# Texts with these letters of ASCII in the other case.
+with_other_case <- function(texts, of) {
+  changed <- charToRaw(paste(of, collapse = ""))
   one <- function(text) {
     bytes <- charToRaw(text)
-    is_capital <- bytes >= 0x41 & bytes <= 0x5a
-    bytes[is_capital] <- bytes[is_capital] | as.raw(0x20)
+    is_changed <- bytes %in% changed
+    bytes[is_changed] <- xor(bytes[is_changed], as.raw(0x20))
     rawToChar(bytes)
   }
   texts <- as.character(texts)
+  encoding <- Encoding(texts)
   known <- !is.na(texts)
   texts[known] <- vapply(texts[known], one, "", USE.NAMES = FALSE)
+  Encoding(texts) <- encoding
   texts
-}
-
-# Valid texts with capitals in place of the lower-case letters of ASCII.
-ascii_upper <- function(texts) {
-  chartr(paste(letters, collapse = ""), paste(LETTERS, collapse = ""), texts)
 }
 
 # ---- options ------------------------------------------------------------------------------------

@@ -283,8 +283,7 @@ ordered_groups <- function(labels) {
 
 natural_sort <- function(text) {
   valid <- enc2utf8(valid_text(text))
-  # Capitals of ASCII only: others would depend on the locale.
-  key <- chartr(paste(LETTERS, collapse = ""), paste(letters, collapse = ""), valid)
+  key <- ascii_lower(valid)
   digits <- gregexpr("[0-9]+", key)
   regmatches(key, digits) <- lapply(regmatches(key, digits), function(numbers) {
     numbers <- sub("^0+(?=[0-9])", "", numbers, perl = TRUE)

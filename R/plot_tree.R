@@ -51,7 +51,7 @@ plot_tree <- function(tree, ..., populations = NULL, leaves = NULL, support = NU
   check_tree(tree, "tree", call)
   support <- check_support(support, tree, call)
   n <- length(tree$order)
-  check_number_of_leaves(leaves, call)
+  check_leaves(leaves, call)
   shows_all <- if (is.null(leaves)) n <= largest_plain_plot else leaves >= n
   no_populations <- is.null(populations) && shows_all || isFALSE(populations)
   # The plot method of hclust() draws at least three leaves.
@@ -67,7 +67,7 @@ plot_tree <- function(tree, ..., populations = NULL, leaves = NULL, support = NU
   } else {
     shown_populations(tree, populations, "populations", call)
   }
-  leaves <- check_leaves(leaves, tree, shown$core, call)
+  leaves <- leaves_to_draw(leaves, tree, shown$core)
   picture <- top_picture(tree, leaves, shown, call)
   picture$support <- support_of_top(support, tree, leaves)
   draw_top(picture, ...)
@@ -127,18 +127,18 @@ largest_plain_plot <- 1000L
 default_leaves <- 200L
 most_leaves <- 2000L
 
-check_leaves <- function(leaves, tree, population, call) {
+leaves_to_draw <- function(leaves, tree, population) {
   n <- length(tree$order)
   if (is.null(leaves)) {
     if (n <= largest_plain_plot) return(n)
     apart <- n - lowest_join(tree$merge, population) + 1L
     return(min(n, most_leaves, max(default_leaves, apart)))
   }
-  check_number_of_leaves(leaves, call)
   as.integer(min(leaves, n))
 }
 
-check_number_of_leaves <- function(leaves, call) {
+# Stops if `leaves` is neither NULL nor a number of leaves.
+check_leaves <- function(leaves, call) {
   if (is.null(leaves)) return(invisible())
   if (!is_single_number(leaves) || leaves < 2 || leaves != round(leaves)) {
     refuse("leaves", paste("is", describe(leaves)), "it must be one whole number >= 2", call)

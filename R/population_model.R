@@ -431,14 +431,14 @@ assign_in_blocks <- function(x, at, search, progress, call) {
   value <- matrix(0, n, columns[2])
   display <- joint_progress(n, mapping, progress, list(total = n, name = "rows"))
   on.exit(display$close())
-  reduce_row_blocks(x, function(block, first, state) {
+  with_threads(search$threads, reduce_row_blocks(x, function(block, first, state) {
     count <- nrow(block)
     found <- assign_block(block, at, search, display$step(count), first - 1L)
     display$done(count)
     rows <- seq.int(first, length.out = count)
     if (columns[1] > 0) index[rows, ] <<- found$index
     if (columns[2] > 0) value[rows, ] <<- found$value
-  }, NULL, threads = search$threads)
+  }, NULL))
   list(index = as.vector(index), value = as.vector(value))
 }
 

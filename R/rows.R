@@ -46,13 +46,8 @@ read_rows <- function(x, rows) {
 # Reduces x block by block, from the first row to the last: for each block of rows, a double matrix,
 # `state` becomes visit(block, first, state), where `first` is the number of the block's first row.
 # Returns the last state. A matrix in memory is one block; other blocks have at most `values`
-# values, if given, and those of a DelayedMatrix at most DelayedArray's automatic size. Reading
-# takes `threads` threads, or those of the session.
-reduce_row_blocks <- function(x, visit, state, values = Inf, threads = NULL) {
-  with_threads(threads, reduce_blocks(x, visit, state, values))
-}
-
-reduce_blocks <- function(x, visit, state, values) {
+# values, if given, and those of a DelayedMatrix at most DelayedArray's automatic size.
+reduce_row_blocks <- function(x, visit, state, values = Inf) {
   if (is_row_blocks(x)) {
     for (rows in blocks_of(x, min(values, block_values()))) {
       state <- visit(x$read(rows[1], rows[2]), as_size(rows[1]), state)

@@ -52,12 +52,12 @@ store_rows <- function(x, arg, need, options, call) {
     display$close()
     if (!done) stored_release(handle)
   })
-  reduce_row_blocks(x, function(block, first, state) {
+  with_threads(threads, reduce_row_blocks(x, function(block, first, state) {
     check_finite(block, arg, call, rows_before = first - 1)
     step <- display$step(nrow(block))
     run_job(job_stored_append(handle, block, threads), step, reading_rows, call)
     display$done(nrow(block))
-  }, NULL, values = min(handed_values, block_values()), threads = threads)
+  }, NULL, values = min(handed_values, block_values())))
   run_job(job_stored_end(handle), FALSE, reading_rows, call)
   done <- TRUE
   # R keeps the memory of the last blocks otherwise.

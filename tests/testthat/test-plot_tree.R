@@ -84,11 +84,11 @@ test_that("contents() says which populations each node contains", {
 })
 
 test_that("as many leaves are drawn as it takes to show each population", {
-  expect_identical(check_leaves(NULL, large, integer(1500), NULL), default_leaves)
+  expect_identical(leaves_to_draw(NULL, large, integer(1500)), default_leaves)
   by_pair <- integer(1500)
   first <- which(large$merge[, 1] < 0 & large$merge[, 2] < 0)[3]
   by_pair[-large$merge[first, ]] <- 1:2
-  expect_identical(check_leaves(NULL, large, by_pair, NULL), as.integer(1500 - first + 1))
+  expect_identical(leaves_to_draw(NULL, large, by_pair), as.integer(1500 - first + 1))
 })
 
 test_that("drawn merges are above their parts, and unchanged without inversions", {
