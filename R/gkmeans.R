@@ -289,11 +289,14 @@ warn_empty <- function(value, call) {
 # The object of class "kmeans" from the value of the job, which had at most `max_iterations`
 # iterations.
 new_kmeans <- function(value, x, max_iterations) {
+  cluster <- value$cluster
+  # After an assignment of NULL, functions of R would copy the labels before they read them.
+  if (!is.null(rownames(x))) names(cluster) <- rownames(x)
   total <- value$squares
   within <- sum(value$within)
   structure(
     list(
-      cluster = structure(value$cluster, names = rownames(x)),
+      cluster = cluster,
       centers = structure(value$centers, dimnames = list(seq_along(value$sizes), colnames(x))),
       totss = total,
       withinss = value$within,

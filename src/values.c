@@ -275,15 +275,17 @@ typedef struct {
     view *found;
 } reading;
 
+/* Asks for values that only are read: to write, R would copy a vector that shares its values with
+   another one, such as x after dimnames(x) <- NULL. */
 static SEXP read_vector(void *data) {
     reading *wanted = data;
     SEXP vector = wanted->vector;
     view *found = wanted->found;
     found->length = (double) XLENGTH(vector);
     switch (TYPEOF(vector)) {
-    case REALSXP: found->first = REAL(vector); break;
-    case INTSXP: found->first = INTEGER(vector); break;
-    case RAWSXP: found->first = RAW(vector); break;
+    case REALSXP: found->first = REAL_RO(vector); break;
+    case INTSXP: found->first = INTEGER_RO(vector); break;
+    case RAWSXP: found->first = RAW_RO(vector); break;
     default: Rf_error("no vector of numbers");
     }
     SEXP dim = Rf_getAttrib(vector, R_DimSymbol);

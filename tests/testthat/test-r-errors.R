@@ -108,3 +108,23 @@ test_that("results are freed when R has dropped them", {
   rm(d)
   expect_lt(used() - before, bytes / 2)
 })
+
+test_that("a matrix that shares its values with another is not copied", {
+  x <- matrix(runif(2e6), ncol = 2)
+  named <- x
+  dimnames(named) <- list(NULL, c("a", "b"))
+  labels <- rep(1:200, 5000)
+  unnamed <- structure(labels, names = NULL)
+  used <- function() gc()[2, 1]
+  before <- used()
+  cluster <- function(x) {
+    set.seed(1)
+    suppressWarnings(gkmeans(x, 10, iter.max = 1))$cluster
+  }
+  of_named <- cluster(named)
+  codes <- label_codes(unnamed)$codes
+  # The labels of k-means take half of this.
+  expect_lt(used() - before, 1e6)
+  expect_identical(codes, labels)
+  expect_identical(of_named, cluster(x))
+})

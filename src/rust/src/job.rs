@@ -14,6 +14,11 @@ use crate::data::{Data, Rows};
 use crate::rvalue::{self, Kind, Pointer};
 use crate::vector::{self, Source};
 
+extern "C" {
+    /// Returns free memory to the system; see src/arenas.c.
+    fn gmhclust_trim_arenas();
+}
+
 /// Converts the result of a job to an R value, given the R vectors of the job. Only this part of a
 /// job may call R, so R's thread runs it.
 type ToR = Box<dyn FnOnce(Vec<Robj>) -> CoreResult<Robj> + Send>;
@@ -256,6 +261,7 @@ impl Job {
         let kept = std::mem::take(&mut self.kept);
         let value = outcome.and_then(|to_r| Ok(to_r(kept)?));
         self.held.clear();
+        trim_memory();
         let list = || match value {
             Ok(value) => rvalue::list([
                 ("ok", rvalue::logical(true)),
@@ -280,6 +286,12 @@ impl Job {
         self.kept.clear();
         self.held.clear();
     }
+}
+
+/// Returns the memory that a job has freed to the system.
+fn trim_memory() {
+    // SAFETY: takes no arguments, and changes nothing that is in use.
+    unsafe { gmhclust_trim_arenas() }
 }
 
 /// The values of vectors of doubles.
@@ -327,6 +339,7 @@ fn job_take(mut job: Pointer<Job>) -> Robj {
 #[extendr]
 fn job_cancel(mut job: Pointer<Job>) {
     job.cancel();
+    trim_memory();
 }
 
 extendr_module! {

@@ -12,7 +12,7 @@ use super::device::AgglomerationDevice;
 use super::height_order::height_order;
 use super::options::{Distance, Options};
 use super::partition::AprioriPartition;
-use super::problem::{Problem, UnionRule};
+use super::problem::{Problem, Rows, UnionRule};
 use crate::dendrogram::TreeBuilder;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -51,8 +51,7 @@ pub fn merge_within(
         let batch = left.div_ceil(left.div_ceil(at_a_time.max(1)));
         let end = starts.partition_point(|&start| start < starts[first] + batch);
         let some = first..end.clamp(first + 1, partition.clusters());
-        let problem =
-            |cluster| Problem::of_observations(&arranged.x, rows(cluster).collect(), *options);
+        let problem = |cluster| Problem::of_observations(&arranged.x, rows(cluster), *options);
         let cpu = device.cpu();
         let problems: Vec<Problem> = cpu.install(|| some.into_par_iter().map(problem).collect());
         inner.append(&mut device.agglomerate(&problems, monitor)?);
@@ -72,13 +71,12 @@ pub fn upper_merges(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
+    let n = arranged.x.nrows();
+    let starts = |partition| upper_leaf_starts(n, Some(partition));
     let top = Problem {
         x: &arranged.x,
-        starts: upper_leaf_starts(arranged.x.nrows(), arranged.partition.as_ref())?,
-        members: device.cpu().install(|| {
-            let all = (0..arranged.x.nrows() as u32).into_par_iter();
-            memory::collected_on_threads(memory::COPY_OF_OBSERVATIONS, all)
-        })?,
+        members: Rows::Consecutive(0..n as u32),
+        starts: arranged.partition.as_ref().map(starts).transpose()?,
         options: *options,
         union: UnionRule::Shape,
     };

@@ -16,7 +16,7 @@
 //! ([`Deduplicated::accepts`]). Then the agglomeration starts again, without this shortcut.
 
 use super::distance;
-use super::problem::Problem;
+use super::problem::{Problem, Rows};
 use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::matrix::RowSlices;
@@ -63,13 +63,13 @@ impl<'a> Deduplicated<'a> {
                 continue;
             }
             slots.push(slot);
-            members.extend_from_slice(problem.members_of(slot as usize));
+            members.extend(problem.members_of(slot as usize));
             // Both the slots and the sets' least slots increase.
             let set = sets.next_if(|set| points[set[0] as usize] == slot);
             for &at in set.unwrap_or_default().iter().skip(1) {
                 let higher = points[at as usize];
                 is_united[higher as usize] = true;
-                members.extend_from_slice(problem.members_of(higher as usize));
+                members.extend(problem.members_of(higher as usize));
                 merges.push(Merge {
                     lower: slot,
                     higher,
@@ -80,8 +80,8 @@ impl<'a> Deduplicated<'a> {
         }
         Ok(Some(Self {
             problem: Problem {
-                starts,
-                members,
+                members: Rows::Listed(members),
+                starts: Some(starts),
                 ..*problem
             },
             merges,
@@ -127,8 +127,8 @@ const LEAST_DISTANCE: f64 = 1e-140;
 
 /// The first member of a cluster, if all members are equal observations.
 fn point(problem: &Problem, slot: u32) -> Option<u32> {
-    let members = problem.members_of(slot as usize);
-    let row = |member: &u32| problem.x.row_slice(*member as usize);
-    let all_equal = members[1..].iter().all(|m| row(m) == row(&members[0]));
-    all_equal.then_some(members[0])
+    let mut rows = problem.rows_of(slot as usize);
+    let first = rows.next()?;
+    let all_equal = rows.all(|row| row == first);
+    all_equal.then_some(problem.members.at(problem.places_of(slot as usize).start))
 }

@@ -1,5 +1,7 @@
 //! Clusters to merge to one.
 
+use std::ops::Range;
+
 use pulp::Simd;
 
 use super::distance;
@@ -21,13 +23,57 @@ pub enum UnionRule {
     Midpoint,
 }
 
-/// Clusters to merge to one. The cluster in slot s consists of the observations
-/// `members[starts[s]..starts[s + 1]]` of `x`.
+/// The rows of some observations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    Consecutive(Range<u32>),
+    Listed(Vec<u32>),
+}
+
+impl Rows {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Consecutive(rows) => rows.len(),
+            Self::Listed(rows) => rows.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The row at a place below [`Self::len`].
+    #[inline(always)]
+    pub fn at(&self, place: usize) -> u32 {
+        match self {
+            Self::Consecutive(rows) => rows.start + place as u32,
+            Self::Listed(rows) => rows[place],
+        }
+    }
+}
+
+impl From<Range<u32>> for Rows {
+    fn from(rows: Range<u32>) -> Self {
+        Self::Consecutive(rows)
+    }
+}
+
+impl From<Vec<u32>> for Rows {
+    fn from(rows: Vec<u32>) -> Self {
+        Self::Listed(rows)
+    }
+}
+
+/// Clusters to merge to one. The cluster in slot s consists of the observations of `x` at some
+/// [places](Self::places_of) of `members`.
 #[derive(Debug, Clone)]
 pub struct Problem<'a> {
     pub x: &'a Observations,
-    pub starts: Vec<usize>,
-    pub members: Vec<u32>,
+    /// The rows of all members, one cluster after the other.
+    pub members: Rows,
+    /// By slot, the place of the first member; then the number of members. `None` if each member is
+    /// a cluster.
+    pub starts: Option<Vec<usize>>,
     pub options: Options,
     /// A rule other than [`UnionRule::Shape`] requires that all members of a cluster at the start
     /// are equal, that no cluster becomes full-size, and that distances are [`Distance::Centroid`].
@@ -36,11 +82,16 @@ pub struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// A problem with one cluster per observation in `members`.
-    pub fn of_observations(x: &'a Observations, members: Vec<u32>, options: Options) -> Self {
+    pub fn of_observations(
+        x: &'a Observations,
+        members: impl Into<Rows>,
+        options: Options,
+    ) -> Self {
+        let members = members.into();
         Self {
             x,
-            starts: (0..=members.len()).collect(),
             members,
+            starts: None,
             options,
             union: UnionRule::Shape,
         }
@@ -58,7 +109,7 @@ impl<'a> Problem<'a> {
         };
         Self {
             union,
-            ..Self::of_observations(x, (0..n as u32).collect(), options)
+            ..Self::of_observations(x, 0..n as u32, options)
         }
     }
 
@@ -77,13 +128,25 @@ impl<'a> Problem<'a> {
 
     /// Number of clusters at the start.
     pub fn clusters(&self) -> usize {
-        self.starts.len() - 1
+        match &self.starts {
+            Some(starts) => starts.len() - 1,
+            None => self.members.len(),
+        }
+    }
+
+    /// The places of the members of a slot's cluster at the start.
+    #[inline(always)]
+    pub fn places_of(&self, slot: usize) -> Range<usize> {
+        match &self.starts {
+            Some(starts) => starts[slot]..starts[slot + 1],
+            None => slot..slot + 1,
+        }
     }
 
     /// The observations in a slot's cluster at the start.
     #[inline(always)]
-    pub fn members_of(&self, slot: usize) -> &[u32] {
-        &self.members[self.starts[slot]..self.starts[slot + 1]]
+    pub fn members_of(&self, slot: usize) -> impl ExactSizeIterator<Item = u32> + Clone + '_ {
+        self.places_of(slot).map(|place| self.members.at(place))
     }
 
     /// Computes the mean and the packed scatter of a slot's cluster at the start, member by member,
@@ -97,30 +160,46 @@ impl<'a> Problem<'a> {
         scatter: &mut [f64],
         monitor: &Monitor,
     ) {
-        let members = self.members_of(slot);
-        mean.copy_from_slice(self.x.row_slice(members[0] as usize));
+        let mut rows = self.rows_of(slot);
+        mean.copy_from_slice(rows.next().expect("clusters have members"));
         scatter.fill(0.0);
         let mut moments = RunningMoments::new(1, mean, scatter);
-        for &member in &members[1..] {
+        for row in rows {
             if monitor.stopped() {
                 return;
             }
-            moments.add(simd, self.x.row_slice(member as usize));
+            moments.add(simd, row);
         }
         moments.write(mean, scatter);
     }
 
     /// The bounding box of all observations of the problem. Takes O(n·p) operations.
     pub fn bounding_box(&self) -> BoundingBox {
-        let row = |i: usize| self.x.row_slice(self.members[i] as usize);
+        let row = |place: usize| self.row(place);
         let (least, greatest) = bounding_box_on_threads(self.members.len(), row, self.x.ncols());
         BoundingBox { least, greatest }
     }
 
     /// The observations of all clusters.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
-        let members = self.members.iter();
-        members.map(|&member| self.x.row_slice(member as usize))
+        (0..self.members.len()).map(|place| self.row(place))
+    }
+
+    /// Number of members of a slot's cluster at the start.
+    pub fn size_of(&self, slot: usize) -> usize {
+        self.places_of(slot).len()
+    }
+
+    /// The observations of a slot's cluster at the start.
+    #[inline(always)]
+    pub fn rows_of(&self, slot: usize) -> impl ExactSizeIterator<Item = &[f64]> {
+        self.places_of(slot).map(|place| self.row(place))
+    }
+
+    /// The observation at a place of `members`.
+    #[inline(always)]
+    pub fn row(&self, place: usize) -> &[f64] {
+        self.x.row_slice(self.members.at(place) as usize)
     }
 
     /// Whether any cluster can get a shape other than the identity. If none can, no moments are

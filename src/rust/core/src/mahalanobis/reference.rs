@@ -33,15 +33,14 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
     let p = problem.x.ncols();
     let mut clusters: Vec<Option<Cluster>> = (0..problem.clusters())
         .map(|slot| {
-            let members = problem.members_of(slot);
-            let row = |&member: &u32| problem.x.row_slice(member as usize);
-            let mut mean = row(&members[0]).to_vec();
+            let mut rows = problem.rows_of(slot);
+            let mut mean = rows.next().expect("clusters have members").to_vec();
             let mut scatter = vec![0.0; packed_len(p)];
-            for (count, member) in members.iter().enumerate().skip(1) {
-                shape::merge(count, &mut mean, &mut scatter, 1, row(member), &[]);
+            for (count, row) in (1..).zip(rows) {
+                shape::merge(count, &mut mean, &mut scatter, 1, row, &[]);
             }
             Some(Cluster {
-                members: members.to_vec(),
+                members: problem.members_of(slot).collect(),
                 mean,
                 scatter,
                 shape: Vec::new(),

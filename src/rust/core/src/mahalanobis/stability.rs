@@ -9,7 +9,7 @@ use super::device::AgglomerationDevice;
 use super::input::{check, check_labels};
 use super::options::Options;
 use super::partition::AprioriPartition;
-use super::problem::{Problem, UnionRule};
+use super::problem::{Problem, Rows, UnionRule};
 use crate::agreement::{LeafSets, SomeTree};
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
@@ -166,8 +166,8 @@ impl<'a> Stability<'a> {
         }
         Ok(Problem {
             x: &self.arranged.x,
-            starts,
-            members,
+            members: Rows::Listed(members),
+            starts: Some(starts),
             options: self.options,
             union: UnionRule::Shape,
         })

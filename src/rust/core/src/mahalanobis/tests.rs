@@ -64,8 +64,7 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
 
 /// The number of searches of a clustering plus the number of candidates that they find.
 fn candidates(x: &Observations, options: &Options) -> usize {
-    let members = (0..x.nrows() as u32).collect();
-    let problem = Problem::of_observations(x, members, *options);
+    let problem = Problem::of_observations(x, 0..x.nrows() as u32, *options);
     // The count of a new thread is 0.
     Cpu::new(1).unwrap().install(|| {
         merges_on_cpu(&problem, &Monitor::default()).unwrap();

@@ -86,7 +86,7 @@ mod tests {
             normalize: false,
             apriori_intra: true,
         };
-        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
+        let problem = |n: u32| Problem::of_observations(&x, 0..n, options);
         let problems = [3, 9, 5, 7, 2].map(problem);
         let problems: Vec<&Problem> = problems.iter().collect();
         assert_eq!(shares(&problems, 1), [vec![1, 3, 2, 0, 4]]);

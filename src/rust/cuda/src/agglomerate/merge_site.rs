@@ -172,7 +172,7 @@ mod tests {
             normalize: false,
             apriori_intra: true,
         };
-        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
+        let problem = |n: u32| Problem::of_observations(&x, 0..n, options);
         let sizes = [10, 12, 600, 11, 10, 10, 5000, 10, 10];
         let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
         let mut fit = [true; 9];

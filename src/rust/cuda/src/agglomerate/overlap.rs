@@ -1,7 +1,6 @@
 //! Tells whether the clusters of a problem overlap.
 
 use gmhclust_core::mahalanobis::Problem;
-use gmhclust_core::matrix::RowSlices;
 
 use crate::policy;
 
@@ -52,11 +51,12 @@ fn evenly_spaced(count: usize, most: usize) -> impl Iterator<Item = usize> {
 
 /// The mean and the variance of each column over at most [`MEMBERS`] members of a cluster.
 fn moments(problem: &Problem, slot: usize) -> Vec<[f64; 2]> {
-    let members = &problem.members[problem.starts[slot]..problem.starts[slot + 1]];
-    let looked_at = || evenly_spaced(members.len(), MEMBERS).map(|at| members[at] as usize);
+    let places = problem.places_of(slot);
+    let numbers = || evenly_spaced(places.len(), MEMBERS);
+    let looked_at = || numbers().map(|number| problem.row(places.start + number));
     let count = looked_at().count() as f64;
     let of_column = |k: usize| {
-        let values = || looked_at().map(|row| problem.x.row_slice(row)[k]);
+        let values = || looked_at().map(|row| row[k]);
         let mean = values().sum::<f64>() / count;
         let variance = values().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
         [mean, variance]
@@ -66,7 +66,7 @@ fn moments(problem: &Problem, slot: usize) -> Vec<[f64; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold, UnionRule};
+    use gmhclust_core::mahalanobis::{Distance, Options, Rows, Subthreshold, UnionRule};
     use gmhclust_core::testing::{observations, Random};
 
     use super::*;
@@ -80,8 +80,8 @@ mod tests {
         let x = observations((0..n * p).map(value).collect(), n, p);
         let problem = Problem {
             x: &x,
-            starts: (0..=100).map(|slot| slot * size).collect(),
-            members: (0..n as u32).collect(),
+            members: Rows::Consecutive(0..n as u32),
+            starts: Some((0..=100).map(|slot| slot * size).collect()),
             options: Options {
                 threshold: 5.0,
                 subthreshold: Subthreshold::Mahal,

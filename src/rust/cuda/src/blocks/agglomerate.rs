@@ -146,7 +146,7 @@ mod tests {
         let is_tied_with_sets_of = |size: usize| {
             let values = (0..60).map(|i| (i / size) as f64).collect();
             let x = observations(values, 60, 1);
-            let problem = Problem::of_observations(&x, (0..60).collect(), options);
+            let problem = Problem::of_observations(&x, 0..60, options);
             is_tied(&problem, &Monitor::default()).unwrap()
         };
         assert!(!is_tied_with_sets_of(1));

@@ -617,7 +617,7 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
         let x = draw(&mut random, *data, sizes.iter().sum(), p);
         let mut first = 0;
         let problems = sizes.map(|size| {
-            let members = (first..first + size as u32).collect();
+            let members = first..first + size as u32;
             first += size as u32;
             Problem::of_observations(&x, members, options)
         });
@@ -645,7 +645,7 @@ fn a_block_merges_many_observations_like_the_cpu() {
         for distance in Distance::ALL {
             let options = options(30.0, Subthreshold::ALL[case % 4], distance, case % 2 == 0);
             let x = draw(&mut random, *data, n, p);
-            let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+            let problem = Problem::of_observations(&x, 0..n as u32, options);
             let found = host_merges(&[&problem], 16, case % 2 == 1);
             let expected = cpu.agglomerate(&[problem], &Monitor::default());
             assert_eq!(found, expected.unwrap(), "{data:?}, {options:?}");
@@ -656,7 +656,7 @@ fn a_block_merges_many_observations_like_the_cpu() {
 /// Checks that a block merges all observations as the CPU does, with the kernel that keeps this
 /// number of dimensions in registers.
 fn compare_with_the_cpu(x: &Observations, options: Options, registers: u32) {
-    let problem = Problem::of_observations(x, (0..x.nrows() as u32).collect(), options);
+    let problem = Problem::of_observations(x, 0..x.nrows() as u32, options);
     let found = host_merges(&[&problem], registers, false);
     let cpu = Cpu::new(1).unwrap();
     let expected = cpu.agglomerate(&[problem], &Monitor::default());
@@ -701,7 +701,7 @@ fn observations_whose_distance_underflows_merge_at_zero() {
     let x = observations(vec![-0.0, 0.0, 0.0, -0.0, 5e-324, 0.0], 6, 1);
     for distance in [Distance::FullMahalanobis, Distance::Centroid] {
         let options = options(3.0, Subthreshold::Mahal, distance, false);
-        let problem = Problem::of_observations(&x, (0..6).collect(), options);
+        let problem = Problem::of_observations(&x, 0..6, options);
         let found = host_merges(&[&problem], 0, false);
         let cpu = Cpu::new(1).unwrap();
         let expected = cpu.agglomerate(&[problem], &Monitor::default()).unwrap();
@@ -724,7 +724,7 @@ fn bounds_hold_for_moments_that_underflow() {
                 p,
             );
             let options = options(5.0, subthreshold, Distance::FullMahalanobis, false);
-            let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+            let problem = Problem::of_observations(&x, 0..n as u32, options);
             let found = host_merges(&[&problem], 0, false);
             let expected = cpu.agglomerate(&[problem], &Monitor::default());
             assert_eq!(found, expected.unwrap(), "{scale}, {options:?}");

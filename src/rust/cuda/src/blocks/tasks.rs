@@ -1,7 +1,6 @@
 //! Converts problems to the kernel's tasks.
 
 use gmhclust_core::mahalanobis::{distance, Problem};
-use gmhclust_core::matrix::RowSlices;
 use rayon::prelude::*;
 
 use super::arrays::{Task, BALL};
@@ -39,11 +38,7 @@ const SAMPLE: usize = 64;
 pub fn sorted_slots(problems: &[&Problem<'_>]) -> Vec<u32> {
     let sorted = |problem: &&Problem<'_>| {
         // A copy, because the rows of the members are far from each other in memory.
-        let members = problem.members.iter();
-        let rows: Vec<f64> = members
-            .flat_map(|&member| problem.x.row_slice(member as usize))
-            .copied()
-            .collect();
+        let rows: Vec<f64> = problem.rows().flatten().copied().collect();
         let mut slots: Vec<u32> = (0..problem.clusters() as u32).collect();
         sort_spatially(&rows, problem.x.ncols(), &mut slots);
         slots
@@ -87,10 +82,9 @@ pub fn copy_observations(
     let p = problems[0].x.ncols();
     let of_first = tasks.partition_point(|task| task.first <= first as u64) - 1;
     let before = first - tasks[of_first].first as usize;
-    let observations = problems[of_first..].iter().flat_map(|problem| {
-        let members = problem.members.iter();
-        members.map(|&member| problem.x.row_slice(member as usize))
-    });
+    let observations = problems[of_first..]
+        .iter()
+        .flat_map(|problem| problem.rows());
     for (row, observation) in rows.chunks_exact_mut(p).zip(observations.skip(before)) {
         row.copy_from_slice(observation);
     }

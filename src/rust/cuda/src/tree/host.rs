@@ -169,7 +169,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
         };
         let placement = Placement::ALL[case % Placement::ALL.len()];
         let x = draw(&mut random, data, n, p);
-        let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+        let problem = Problem::of_observations(&x, 0..n as u32, options);
         let problems = [problem];
         let case = format!("case {case}, {data:?}, {n} x {p}, {options:?}");
         let expected = cpu.agglomerate(&problems, &Monitor::default());
@@ -213,7 +213,7 @@ fn a_wide_tree_of_the_kernels_with_a_full_list_is_that_of_the_cpu() {
         normalize: false,
         apriori_intra: true,
     };
-    let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+    let problem = Problem::of_observations(&x, 0..n as u32, options);
     let cpu = Cpu::new(1).unwrap();
     let expected = cpu.agglomerate(std::slice::from_ref(&problem), &Monitor::default());
     let never = AtomicUsize::new(0);

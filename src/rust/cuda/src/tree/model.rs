@@ -255,7 +255,7 @@ fn trees_of_several_blocks_are_those_of_the_cpu() {
             placement: Placement::ALL[random.below(4)],
         };
         let x = draw(&mut random, data, n, p);
-        let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+        let problem = Problem::of_observations(&x, 0..n as u32, options);
         let problems = [problem];
         let case = format!("case {case}, {data:?}, {n} x {p}, {options:?}, {parameters:?}");
         let expected = cpu.agglomerate(&problems, &Monitor::default());

@@ -7,7 +7,6 @@ use gmhclust_core::mahalanobis::distance::log2_ceil;
 use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::screen::ClusterFrame;
 use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem, UnionRule};
-use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
@@ -88,8 +87,7 @@ impl Start {
     ) -> gmhclust_core::error::Result<Self> {
         let (n, p) = (problem.clusters(), problem.x.ncols());
         let full_size = problem.options.shape_rule(true);
-        let size = |slot: usize| problem.members_of(slot).len();
-        let below = (0..n).filter(|&slot| !full_size.is_full_size(size(slot)));
+        let below = (0..n).filter(|&slot| !full_size.is_full_size(problem.size_of(slot)));
         let below = below.count();
         let rule = problem.options.shape_rule(below == 0);
         let clusters = Clusters::new(problem, bounding_box.diagonal(), &rule, monitor)?;
@@ -108,7 +106,7 @@ impl Start {
             sizes,
             center: frame.center().to_vec(),
             means: Vec::new(),
-            members: (0..n).map(|slot| size(slot) as u32).collect(),
+            members: (0..n).map(|slot| problem.size_of(slot) as u32).collect(),
             shapes: vec![NONE; n],
             ids: (0..n as u32).collect(),
             scatters: Vec::with_capacity(shaped * packed_len(p)),
@@ -175,14 +173,14 @@ impl Start {
     fn put_members(&mut self, problem: &Problem) {
         let p = self.sizes.dimensions;
         self.x = vec![0.0; problem.members.len() * p];
-        let rows = self.x.par_chunks_mut(p).zip(&problem.members);
-        rows.for_each(|(row, &member)| {
-            row.copy_from_slice(problem.x.row_slice(member as usize));
-        });
+        let rows = self.x.par_chunks_mut(p).enumerate();
+        rows.for_each(|(place, row)| row.copy_from_slice(problem.row(place)));
         let members = problem.members.len() as u32;
         self.member_numbers = (0..members).collect();
-        let starts = &problem.starts[..problem.clusters()];
-        self.member_starts = starts.iter().map(|&start| start as u32).collect();
+        let slots = 0..problem.clusters();
+        self.member_starts = slots
+            .map(|slot| problem.places_of(slot).start as u32)
+            .collect();
         self.control[control::MEMBERS_USED] = members;
     }
 

@@ -305,7 +305,7 @@ fn the_gpu_merges_equal_observations_by_definition() {
         let n = 2 + random.below(100);
         let x = draw(&mut random, data, n, 1 + round % 4);
         let options = options(&mut random, n);
-        let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+        let problem = Problem::of_observations(&x, 0..n as u32, options);
         let bounding_box = problem.bounding_box();
         let found = grow(&device, &problem, &bounding_box, 1.0, &Monitor::default()).unwrap();
         let Some(found) = found else { continue };
@@ -325,7 +325,7 @@ fn the_gpu_merges_equal_observations_by_definition() {
 fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>> {
     let n = x.nrows();
     let options = options_of(Distance::Centroid, 0.01 * n as f64, Subthreshold::Mahal);
-    let problem = Problem::of_observations(x, (0..n as u32).collect(), options);
+    let problem = Problem::of_observations(x, 0..n as u32, options);
     let device = Device::shared(0).unwrap();
     grow(&device, &problem, &problem.bounding_box(), 1.0, monitor)
 }

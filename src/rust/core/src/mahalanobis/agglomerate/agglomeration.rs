@@ -45,7 +45,7 @@ impl<'a> Agglomeration<'a> {
         let n = problem.clusters();
         let full_size = problem.options.shape_rule(true);
         let below_threshold = (0..n)
-            .filter(|&s| !full_size.is_full_size(problem.members_of(s).len()))
+            .filter(|&s| !full_size.is_full_size(problem.size_of(s)))
             .count();
         let rule = problem.options.shape_rule(below_threshold == 0);
         let active = ActiveClusters::new(problem, bounding_box, rule, monitor)?;

@@ -161,7 +161,7 @@ mod tests {
             normalize: false,
             apriori_intra: true,
         };
-        let problem = Problem::of_observations(&x, (0..6).collect(), options);
+        let problem = Problem::of_observations(&x, 0..6, options);
         let (bounding_box, monitor) = (problem.bounding_box(), Monitor::default());
         let rule = options.shape_rule(false);
         let mut active = ActiveClusters::new(&problem, &bounding_box, rule, &monitor).unwrap();

@@ -6,7 +6,6 @@ use super::moments::Moments;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::problem::Problem;
 use crate::mahalanobis::shape;
-use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 
 /// A kernel that computes the mean and the moments of a slot's cluster at the start; `None` where
@@ -30,12 +29,12 @@ impl WithSimd for InitialMoments<'_> {
             mean,
         } = self;
         let p = mean.len();
-        let members = problem.members_of(slot);
-        if members.len() == 1 || !problem.has_shapes() {
-            mean.copy_from_slice(problem.x.row_slice(members[0] as usize));
-            for (count, &member) in members.iter().enumerate().skip(1) {
-                let share = shape::share(count, 1);
-                shape::move_towards(share, mean, problem.x.row_slice(member as usize));
+        let size = problem.size_of(slot);
+        if size == 1 || !problem.has_shapes() {
+            let mut rows = problem.rows_of(slot);
+            mean.copy_from_slice(rows.next().expect("clusters have members"));
+            for (count, row) in (1..).zip(rows) {
+                shape::move_towards(shape::share(count, 1), mean, row);
             }
             return None;
         }
@@ -43,12 +42,11 @@ impl WithSimd for InitialMoments<'_> {
         let mut moments = Moments::zero(p, has_third);
         problem.moments(simd, slot, mean, &mut moments.scatter, monitor);
         if has_third {
-            for &member in members {
-                let x = problem.x.row_slice(member as usize);
+            for x in problem.rows_of(slot) {
                 let square: f64 = x.iter().zip(&*mean).map(|(x, c)| (x - c) * (x - c)).sum();
-                moments.fourth += square * square / members.len() as f64;
+                moments.fourth += square * square / size as f64;
                 for k in 0..p {
-                    moments.third[k] += square * (x[k] - mean[k]) / members.len() as f64;
+                    moments.third[k] += square * (x[k] - mean[k]) / size as f64;
                 }
             }
         }

@@ -83,7 +83,7 @@ impl<'a> Clusters<'a> {
             monitor,
             problem,
             p,
-            sizes: memory::collected(CLUSTERS, (0..n).map(|s| problem.members_of(s).len() as u32))?,
+            sizes: memory::collected(CLUSTERS, (0..n).map(|s| problem.size_of(s) as u32))?,
             means: memory::zeros("the means of the clusters need", n * p)?,
             moments: memory::filled(CLUSTERS, n, None)?,
             members: memory::room(CLUSTERS, with_members)?,
@@ -98,7 +98,8 @@ impl<'a> Clusters<'a> {
             .resize_with(with_members, ClusterMembers::default);
         let slots = clusters.members.par_iter_mut().enumerate();
         slots.try_for_each(|(slot, members)| {
-            *members = ClusterMembers::new(problem.x, problem.members_of(slot))?;
+            let rows: Vec<u32> = problem.members_of(slot).collect();
+            *members = ClusterMembers::new(problem.x, &rows)?;
             Ok(())
         })?;
         let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);

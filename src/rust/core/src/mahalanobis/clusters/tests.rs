@@ -27,8 +27,8 @@ fn bounds_are_below_the_distances_on_data_of_every_sort() {
             apriori_intra: true,
         };
         let problem = Problem {
-            starts,
-            ..Problem::of_observations(&x, (0..n as u32).collect(), options)
+            starts: Some(starts),
+            ..Problem::of_observations(&x, 0..n as u32, options)
         };
         let rule = options.shape_rule(false);
         let monitor = Monitor::default();
@@ -87,10 +87,12 @@ fn a_distance_to_a_tentative_union_is_that_to_the_union() {
             apriori_intra: true,
         };
         let problem = Problem {
-            starts: (0..=20)
-                .map(|i| if i < 10 { i } else { 5 * i - 40 })
-                .collect(),
-            ..Problem::of_observations(&x, (0..n as u32).collect(), options)
+            starts: Some(
+                (0..=20)
+                    .map(|i| if i < 10 { i } else { 5 * i - 40 })
+                    .collect(),
+            ),
+            ..Problem::of_observations(&x, 0..n as u32, options)
         };
         let rule = options.shape_rule(false);
         let monitor = Monitor::default();

@@ -5,7 +5,7 @@ use super::view::ClusterView;
 use crate::mahalanobis::distance::log2_ceil;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
-use crate::matrix::{sampled_medians_of, RowSlices};
+use crate::matrix::sampled_medians_of;
 use crate::single_precision::{down, up, UNIT};
 
 /// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. If it is
@@ -50,7 +50,7 @@ impl ClusterFrame {
     /// single precision resolves the bulk of the data around the median, however far away outliers
     /// are.
     pub fn of_problem(problem: &Problem, bounding_box: &BoundingBox) -> Self {
-        let row = |at: usize| problem.x.row_slice(problem.members[at] as usize);
+        let row = |place: usize| problem.row(place);
         let center = sampled_medians_of(problem.members.len(), row, problem.x.ncols());
         let largest_offset = bounding_box.largest_offset(&center);
         let log2_terms = log2_ceil(problem.members.len());
