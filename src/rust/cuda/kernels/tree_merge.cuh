@@ -295,6 +295,57 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   return true;
 }
 
+// A lower bound on the full distance of two nodes, in screen units. `centroids` is their centroid
+// distance: by Jensen's inequality, the mean distance of members to a cluster is at least the
+// distance of their mean. `error` is the sum of the errors of both means, in screen units.
+__device__ __forceinline__ float bound_by_centroids(const Tree &tree, const Operand &a,
+                                                    const Operand &b, double centroids,
+                                                    float error) {
+  double terms = (double)(1ull << tree.log2_terms);
+  double relative = (tree.dimensions + 16) * 2 * EPSILON;
+  // By how much rounding and the errors of the means may lower a mean of distances to this shape.
+  auto lost_by = [&](uint shape) {
+    Quanta quanta = quanta_for(tree, shape);
+    // At least twice the stretch times the diagonal, see `quanta_of`.
+    double greatest = quanta.high / (1.5 * terms);
+    double stretch = greatest / tree.diagonal;
+    return greatest * relative + rounding_of(quanta) + stretch * error * tree.unit;
+  };
+  double bound = centroids - 0.5 * (lost_by(a.shape) + lost_by(b.shape));
+  return __double2float_rd(fmax(bound, 0.0) / tree.unit);
+}
+
+// Removes the compared clusters whose full distances cannot be below `nearest`, by the bound above,
+// which takes far less time than sums over members; by all threads of the block. The removed
+// clusters stay behind the floor.
+template <class Recent>
+__device__ __forceinline__ void remove_by_centroids(const Work &work, uint job, const Operand &mine,
+                                                    ulong nearest, Recent recent) {
+  const Tree &tree = work.tree;
+  Sequencer &sequencer = sequencer_of_block();
+  Lists lists = lists_of_block(tree);
+  uint i = threadIdx.x, p = tree.dimensions, listed = sequencer.listed;
+  float my_error = lists.row(job)[p + ERROR];
+  node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent,
+                 [&](uint n, double centroids) {
+                   float error = my_error + lists.recent(sequencer.compared[n])[p];
+                   sequencer.near_bounds[n] =
+                       bound_by_centroids(tree, mine, recent(n), centroids, error);
+                 });
+  __syncthreads();
+  uint place = i < listed ? sequencer.compared[i] : NONE;
+  float bound = i < listed ? sequencer.near_bounds[i] : 0;
+  if (i == 0) sequencer.listed = 0;
+  __syncthreads();
+  if (place != NONE) {
+    if (bits_of_bound(tree, bound) <= nearest)
+      sequencer.compared[atomicAdd(&sequencer.listed, 1)] = place;
+    else
+      atomicMin(&sequencer.least_left, __float_as_uint(bound));
+  }
+  __syncthreads();
+}
+
 // Gives a union's slot its candidates and floor if clusters made since its search may be below
 // `floor`; by all threads of the block. `list` has the places of these clusters. Distances are
 // computed for those clusters that may be nearer than the `nearest` candidate; the others stay
@@ -328,6 +379,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
     if (one.slot != NONE) add_entry(work.entries, distance, slot, one.slot, one.id);
   }
   __syncthreads();
+  if (has_full_distances(tree)) remove_by_centroids(work, job, mine, nearest, recent);
   uint listed = sequencer.listed;
   auto add = [&](uint n, double distance) {
     uint place = sequencer.compared[n];

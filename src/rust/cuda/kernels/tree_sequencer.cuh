@@ -208,7 +208,8 @@ struct Lists {
   __device__ __forceinline__ float *row(uint job) const {
     return has_job_rows() ? shared_row(job) : device_row(job);
   }
-  // The row of a recent cluster: its coordinates, its ERROR and its LOW.
+  // The row of the recent cluster of a merge, or at a place of the ring: its coordinates, its ERROR
+  // and its LOW.
   __device__ __forceinline__ float *shared_recent(uint merge) const {
     return recent_rows + merge % RECENT * recent_length;
   }
