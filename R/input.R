@@ -286,8 +286,9 @@ label_values <- function(apriori) {
 # The distinct labels, see label_values(), and `codes`: the place of each observation's label among
 # them, 0 for none.
 label_codes <- function(apriori) {
+  # as.vector() drops names, because integer_codes() may return these integers as the codes.
   coded <- if (is_plain_integers(apriori)) {
-    suspendInterrupts(integer_codes(without_names(apriori), NULL))
+    suspendInterrupts(integer_codes(as.vector(apriori), NULL))
   }
   if (!is.null(coded)) return(coded)
   labels <- label_values(apriori)
@@ -297,7 +298,7 @@ label_codes <- function(apriori) {
 # The places of values among distinct labels, 0 for none. integer_codes() is faster than match().
 codes_of <- function(values, labels) {
   coded <- if (is_plain_integers(values) && is_plain_integers(labels)) {
-    suspendInterrupts(integer_codes(without_names(values), labels))
+    suspendInterrupts(integer_codes(as.vector(values), labels))
   }
   if (is.null(coded)) match(values, labels, nomatch = 0L) else coded$codes
 }
@@ -306,10 +307,6 @@ codes_of <- function(values, labels) {
 labels_at <- function(places, labels) {
   if (identical(labels, seq_along(labels))) places else labels[places]
 }
-
-# An atomic vector without names, because integer_codes() may return it as the codes. Not copied if
-# it has none: as.vector() copies, for example, the labels of kmeans().
-without_names <- function(values) if (is.null(attributes(values))) values else as.vector(values)
 
 is_plain_integers <- function(x) is.integer(x) && !is.object(x)
 

@@ -9,6 +9,9 @@
 #include <R_ext/Memory.h>
 #include <Rinternals.h>
 
+/* Needs the types of the header before it. */
+#include <R_ext/Altrep.h>
+
 #ifdef __linux__
 #include <stdint.h>
 #include <sys/mman.h>
@@ -276,7 +279,7 @@ typedef struct {
 } reading;
 
 /* Asks for values that only are read: to write, R would copy a vector that shares its values with
-   another one, such as x after dimnames(x) <- NULL. */
+   another one, such as x after dimnames(x) <- NULL. Such a vector is of an ALTREP class. */
 static SEXP read_vector(void *data) {
     reading *wanted = data;
     SEXP vector = wanted->vector;
@@ -311,4 +314,11 @@ int gmhclust_read(SEXP vector, int type, view *found) {
         return 0;
     }
     return caught(read_vector, &wanted) ? 0 : 2;
+}
+
+/* The object of this number, 1 or 2, in which an object of an ALTREP class keeps its values; R's
+   NULL if it has none. */
+SEXP gmhclust_altrep_data(SEXP vector, int number) {
+    if (!ALTREP(vector)) return R_NilValue;
+    return number == 1 ? R_altrep_data1(vector) : R_altrep_data2(vector);
 }

@@ -23,13 +23,20 @@ extern "C" {
 /// job may call R, so R's thread runs it.
 type ToR = Box<dyn FnOnce(Vec<Robj>) -> CoreResult<Robj> + Send>;
 
+/// Number of observations from which a job returns freed memory to the system. If it is lower,
+/// short calls take longer: 0.2 ms each.
+const MANY_OBSERVATIONS: usize = 1_000_000;
+
 /// A computation that runs on a worker thread until it ends or is cancelled.
 pub struct Job {
     worker: Worker<ToR>,
-    /// The R vectors that the worker fills in or reads. They outlive the worker.
+    /// The R vectors that the worker fills in, and then the owners of those that it reads. They
+    /// outlive the worker.
     kept: Vec<Robj>,
     /// The vectors that the worker fills in, for the account of memory.
     held: Vec<Held>,
+    /// Whether memory that the worker has freed is returned to the system.
+    is_large: bool,
 }
 
 impl Kind for Job {
@@ -90,13 +97,13 @@ impl Job {
             Err(error) => return Self::failed(error),
         };
         let reading = move |monitor: &Monitor| {
-            // SAFETY: the job keeps the vectors until it has joined this worker. R does not change
-            // a vector to which two variables refer.
+            // SAFETY: the job keeps the owners of the values until it has joined this worker. R
+            // does not change a vector to which two objects refer.
             let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
             work(monitor, &values)
         };
         let mut job = Self::spawn(observations, reading, move |value, _| to_r(value));
-        job.kept = vectors;
+        job.keep_read(&vectors);
         job
     }
 
@@ -160,7 +167,7 @@ impl Job {
             to_r(value, kept.into_iter().next().expect("is kept for this"))
         });
         (job.kept, job.held) = (vec![output], held);
-        job.kept.extend(vectors);
+        job.keep_read(&vectors);
         job
     }
 
@@ -205,8 +212,13 @@ impl Job {
             }
         });
         (job.kept, job.held) = (vec![integers, doubles], held);
-        job.kept.extend(vectors);
+        job.keep_read(&vectors);
         job
+    }
+
+    /// Protects the values of vectors that the worker reads.
+    fn keep_read(&mut self, vectors: &[Robj]) {
+        self.kept.extend(vectors.iter().flat_map(rvalue::owners));
     }
 
     fn spawn<T, W, R>(observations: usize, work: W, to_r: R) -> Self
@@ -223,7 +235,9 @@ impl Job {
             let value = work(monitor)?;
             Ok::<ToR, CoreError>(Box::new(move |kept| to_r(value, kept)))
         };
-        Self::of(Worker::start(ballast, prepared))
+        let mut job = Self::of(Worker::start(ballast, prepared));
+        job.is_large = observations >= MANY_OBSERVATIONS;
+        job
     }
 
     fn failed(error: CoreError) -> Self {
@@ -235,6 +249,7 @@ impl Job {
             worker,
             kept: Vec::new(),
             held: Vec::new(),
+            is_large: false,
         }
     }
 
@@ -261,7 +276,10 @@ impl Job {
         let kept = std::mem::take(&mut self.kept);
         let value = outcome.and_then(|to_r| Ok(to_r(kept)?));
         self.held.clear();
-        trim_memory();
+        if self.is_large {
+            // SAFETY: takes no arguments, and changes nothing that is in use.
+            unsafe { gmhclust_trim_arenas() }
+        }
         let list = || match value {
             Ok(value) => rvalue::list([
                 ("ok", rvalue::logical(true)),
@@ -286,12 +304,6 @@ impl Job {
         self.kept.clear();
         self.held.clear();
     }
-}
-
-/// Returns the memory that a job has freed to the system.
-fn trim_memory() {
-    // SAFETY: takes no arguments, and changes nothing that is in use.
-    unsafe { gmhclust_trim_arenas() }
 }
 
 /// The values of vectors of doubles.
@@ -339,7 +351,6 @@ fn job_take(mut job: Pointer<Job>) -> Robj {
 #[extendr]
 fn job_cancel(mut job: Pointer<Job>) {
     job.cancel();
-    trim_memory();
 }
 
 extendr_module! {

@@ -46,6 +46,7 @@ extern "C" {
     fn gmhclust_address(pointer: SEXP, tag: *const c_char) -> *mut c_void;
     fn gmhclust_set_address(pointer: SEXP, address: *mut c_void);
     fn gmhclust_read(vector: SEXP, kind: i32, found: *mut View) -> i32;
+    fn gmhclust_altrep_data(vector: SEXP, number: i32) -> SEXP;
 }
 
 /// The object, or the error that R has too little memory for `what`.
@@ -228,6 +229,15 @@ pub fn size(matrix: &Robj, arg: &str) -> CoreResult<(usize, usize)> {
 /// The rows of a matrix of doubles, 0 of any other object: for the size of the memory reserve.
 pub fn rows(matrix: &Robj) -> usize {
     size(matrix, "").map_or(0, |(rows, _)| rows)
+}
+
+/// The objects that have the values of a vector: itself and, if it shares them with other vectors,
+/// where R keeps them. R may replace the latter while R code runs, and then frees what was there
+/// unless it is protected.
+pub fn owners(vector: &Robj) -> [Robj; 3] {
+    // SAFETY: an R object; R has both others as long as it has this one.
+    let data = |number| unsafe { Robj::from_sexp(gmhclust_altrep_data(vector.get(), number)) };
+    [vector.clone(), data(1), data(2)]
 }
 
 /// The values of an R vector. The vector lives as long as this value.

@@ -296,14 +296,17 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
 }
 
 // A lower bound on the full distance of two nodes, in screen units. `centroids` is their centroid
-// distance: by Jensen's inequality, the mean distance of members to a cluster is at least the
-// distance of their mean. `error` is the sum of the errors of both means, in screen units.
+// distance, in data units: by Jensen's inequality, the mean distance of members to a cluster is at
+// least the distance of their mean. `error` is the sum of the ERRORs of both means.
 __device__ __forceinline__ float bound_by_centroids(const Tree &tree, const Operand &a,
                                                     const Operand &b, double centroids,
                                                     float error) {
   double terms = (double)(1ull << tree.log2_terms);
-  double relative = (tree.dimensions + 16) * 2 * EPSILON;
-  // By how much rounding and the errors of the means may lower a mean of distances to this shape.
+  // A mean was moved once for each member, by at most the diagonal. ERROR covers only the part of
+  // the rounding that is in proportion to the mean itself.
+  double relative = (tree.dimensions + 16.0 + a.size + b.size) * 2 * EPSILON;
+  // By how much rounding and the errors of the means may raise the centroid distance above the mean
+  // of distances, both in the metric of this shape.
   auto lost_by = [&](uint shape) {
     Quanta quanta = quanta_for(tree, shape);
     // At least twice the stretch times the diagonal, see `quanta_of`.
@@ -311,20 +314,26 @@ __device__ __forceinline__ float bound_by_centroids(const Tree &tree, const Oper
     double stretch = greatest / tree.diagonal;
     return greatest * relative + rounding_of(quanta) + stretch * error * tree.unit;
   };
+  // NaN, if the diagonal is 0, becomes 0.
   double bound = centroids - 0.5 * (lost_by(a.shape) + lost_by(b.shape));
   return __double2float_rd(fmax(bound, 0.0) / tree.unit);
 }
 
-// Removes the compared clusters whose full distances cannot be below `nearest`, by the bound above,
-// which takes far less time than sums over members; by all threads of the block. The removed
-// clusters stay behind the floor.
+// Removes the compared clusters whose full distances are certainly greater than `limit`, by the
+// bound above, which takes far less time than sums over members; by all threads of the block. The
+// removed clusters stay behind the floor. Overwrites `near_bounds`.
 template <class Recent>
 __device__ __forceinline__ void remove_by_centroids(const Work &work, uint job, const Operand &mine,
-                                                    ulong nearest, Recent recent) {
+                                                    ulong limit, Recent recent) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
   Lists lists = lists_of_block(tree);
   uint i = threadIdx.x, p = tree.dimensions, listed = sequencer.listed;
+  if (listed == 0 || limit >= INFINITY_BITS) return;
+  for (uint n = i / WARP; n < listed; n += WARPS) {
+    Operand other = recent(n);
+    prefetch_node(tree, other.node, other.shape, i % WARP, WARP);
+  }
   float my_error = lists.row(job)[p + ERROR];
   node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent,
                  [&](uint n, double centroids) {
@@ -338,7 +347,7 @@ __device__ __forceinline__ void remove_by_centroids(const Work &work, uint job, 
   if (i == 0) sequencer.listed = 0;
   __syncthreads();
   if (place != NONE) {
-    if (bits_of_bound(tree, bound) <= nearest)
+    if (bits_of_bound(tree, bound) <= limit)
       sequencer.compared[atomicAdd(&sequencer.listed, 1)] = place;
     else
       atomicMin(&sequencer.least_left, __float_as_uint(bound));
@@ -379,7 +388,8 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
     if (one.slot != NONE) add_entry(work.entries, distance, slot, one.slot, one.id);
   }
   __syncthreads();
-  if (has_full_distances(tree)) remove_by_centroids(work, job, mine, nearest, recent);
+  if (has_full_distances(tree))
+    remove_by_centroids(work, job, mine, min(nearest, floor.value), recent);
   uint listed = sequencer.listed;
   auto add = [&](uint n, double distance) {
     uint place = sequencer.compared[n];

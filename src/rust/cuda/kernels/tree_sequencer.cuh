@@ -104,8 +104,8 @@ struct Sequencer {
   // The number of near recent clusters in `list`, and the bits of the least bound on their
   // distances; each for merges with even and with odd numbers.
   uint near_recent[2], least_bounds[2];
-  // The bounds of near recent clusters; the places of those that are compared, and the bits of the
-  // least bound of the others.
+  // The bounds of near recent clusters, as they are listed or, later, compared; the places of those
+  // that are compared, and the bits of the least bound of the others.
   float near_bounds[RECENT];
   uint compared[RECENT], least_left;
   // The front of the queue after the last merge: the entry of its union, and the first other entry,

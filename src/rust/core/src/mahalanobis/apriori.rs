@@ -12,7 +12,7 @@ use super::device::AgglomerationDevice;
 use super::height_order::height_order;
 use super::options::{Distance, Options};
 use super::partition::AprioriPartition;
-use super::problem::{Problem, Rows, UnionRule};
+use super::problem::{Problem, RowNumbers, UnionRule};
 use crate::dendrogram::TreeBuilder;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -72,11 +72,11 @@ pub fn upper_merges(
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let n = arranged.x.nrows();
-    let starts = |partition| upper_leaf_starts(n, Some(partition));
+    let starts_by = |partition| upper_leaf_starts(n, Some(partition));
     let top = Problem {
         x: &arranged.x,
-        members: Rows::Consecutive(0..n as u32),
-        starts: arranged.partition.as_ref().map(starts).transpose()?,
+        members: RowNumbers::Consecutive(0..n as u32),
+        starts: arranged.partition.as_ref().map(starts_by).transpose()?,
         options: *options,
         union: UnionRule::Shape,
     };
@@ -119,14 +119,17 @@ pub fn tree(
         Some(partition) => interleave(partition, inner, &mut tree)?,
         None => Vec::new(),
     };
-    let starts = upper_leaf_starts(n, partition)?;
     // By slot, the observation that represents it in the tree.
-    let slots = starts[..starts.len() - 1].iter();
-    let slots = slots.map(|&row| partition.map_or(row as u32, |sorted| sorted.order()[row]));
-    tree.append(
-        &memory::collected(memory::COPY_OF_OBSERVATIONS, slots)?,
-        above,
-    );
+    let slots = match partition {
+        Some(sorted) => {
+            let starts = upper_leaf_starts(n, partition)?;
+            let rows = starts[..starts.len() - 1].iter();
+            let slots = rows.map(|&row| sorted.order()[row]);
+            memory::collected(memory::COPY_OF_OBSERVATIONS, slots)?
+        }
+        None => memory::collected(memory::COPY_OF_OBSERVATIONS, 0..n as u32)?,
+    };
+    tree.append(&slots, above);
     Ok(Clustering {
         dendrogram: tree.finish()?.finite("x")?,
         apriori_merges: apriori_labels.len(),

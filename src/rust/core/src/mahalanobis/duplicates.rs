@@ -16,7 +16,7 @@
 //! ([`Deduplicated::accepts`]). Then the agglomeration starts again, without this shortcut.
 
 use super::distance;
-use super::problem::{Problem, Rows};
+use super::problem::{Problem, RowNumbers};
 use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::matrix::RowSlices;
@@ -80,7 +80,7 @@ impl<'a> Deduplicated<'a> {
         }
         Ok(Some(Self {
             problem: Problem {
-                members: Rows::Listed(members),
+                members: RowNumbers::Listed(members),
                 starts: Some(starts),
                 ..*problem
             },
@@ -130,5 +130,5 @@ fn point(problem: &Problem, slot: u32) -> Option<u32> {
     let mut rows = problem.rows_of(slot as usize);
     let first = rows.next()?;
     let all_equal = rows.all(|row| row == first);
-    all_equal.then_some(problem.members.at(problem.places_of(slot as usize).start))
+    all_equal.then_some(problem.members.at(problem.indices_of(slot as usize).start))
 }

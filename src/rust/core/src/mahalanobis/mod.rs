@@ -61,7 +61,7 @@ pub use device::{AgglomerationDevice, OBSERVATIONS_AT_A_TIME};
 pub use input::MOST_DEGENERATE_WORK;
 pub use options::{Distance, Options};
 pub use partition::AprioriPartition;
-pub use problem::{BoundingBox, Problem, Rows, UnionRule};
+pub use problem::{BoundingBox, Problem, RowNumbers, UnionRule};
 pub use singular::SingularMerges;
 pub use stability::Stability;
 pub use subthreshold::Subthreshold;

@@ -23,14 +23,14 @@ pub enum UnionRule {
     Midpoint,
 }
 
-/// The rows of some observations.
+/// The numbers of some rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rows {
+pub enum RowNumbers {
     Consecutive(Range<u32>),
     Listed(Vec<u32>),
 }
 
-impl Rows {
+impl RowNumbers {
     pub fn len(&self) -> usize {
         match self {
             Self::Consecutive(rows) => rows.len(),
@@ -42,36 +42,25 @@ impl Rows {
         self.len() == 0
     }
 
-    /// The row at a place below [`Self::len`].
+    /// The row at an index below [`Self::len`].
     #[inline(always)]
-    pub fn at(&self, place: usize) -> u32 {
+    pub fn at(&self, index: usize) -> u32 {
+        debug_assert!(index < self.len());
         match self {
-            Self::Consecutive(rows) => rows.start + place as u32,
-            Self::Listed(rows) => rows[place],
+            Self::Consecutive(rows) => rows.start + index as u32,
+            Self::Listed(rows) => rows[index],
         }
     }
 }
 
-impl From<Range<u32>> for Rows {
-    fn from(rows: Range<u32>) -> Self {
-        Self::Consecutive(rows)
-    }
-}
-
-impl From<Vec<u32>> for Rows {
-    fn from(rows: Vec<u32>) -> Self {
-        Self::Listed(rows)
-    }
-}
-
-/// Clusters to merge to one. The cluster in slot s consists of the observations of `x` at some
-/// [places](Self::places_of) of `members`.
+/// Clusters to merge to one. The cluster in slot s consists of the observations of `x` with the
+/// numbers `members`, from index `starts[s]` to the next start.
 #[derive(Debug, Clone)]
 pub struct Problem<'a> {
     pub x: &'a Observations,
     /// The rows of all members, one cluster after the other.
-    pub members: Rows,
-    /// By slot, the place of the first member; then the number of members. `None` if each member is
+    pub members: RowNumbers,
+    /// By slot, the index of the first member; then the number of members. `None` if each member is
     /// a cluster.
     pub starts: Option<Vec<usize>>,
     pub options: Options,
@@ -82,15 +71,10 @@ pub struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// A problem with one cluster per observation in `members`.
-    pub fn of_observations(
-        x: &'a Observations,
-        members: impl Into<Rows>,
-        options: Options,
-    ) -> Self {
-        let members = members.into();
+    pub fn of_observations(x: &'a Observations, members: Range<u32>, options: Options) -> Self {
         Self {
             x,
-            members,
+            members: RowNumbers::Consecutive(members),
             starts: None,
             options,
             union: UnionRule::Shape,
@@ -134,9 +118,9 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The places of the members of a slot's cluster at the start.
+    /// The indices of the members of a slot's cluster at the start.
     #[inline(always)]
-    pub fn places_of(&self, slot: usize) -> Range<usize> {
+    pub fn indices_of(&self, slot: usize) -> Range<usize> {
         match &self.starts {
             Some(starts) => starts[slot]..starts[slot + 1],
             None => slot..slot + 1,
@@ -146,7 +130,7 @@ impl<'a> Problem<'a> {
     /// The observations in a slot's cluster at the start.
     #[inline(always)]
     pub fn members_of(&self, slot: usize) -> impl ExactSizeIterator<Item = u32> + Clone + '_ {
-        self.places_of(slot).map(|place| self.members.at(place))
+        self.indices_of(slot).map(|index| self.members.at(index))
     }
 
     /// Computes the mean and the packed scatter of a slot's cluster at the start, member by member,
@@ -175,31 +159,31 @@ impl<'a> Problem<'a> {
 
     /// The bounding box of all observations of the problem. Takes O(n·p) operations.
     pub fn bounding_box(&self) -> BoundingBox {
-        let row = |place: usize| self.row(place);
+        let row = |index: usize| self.row(index);
         let (least, greatest) = bounding_box_on_threads(self.members.len(), row, self.x.ncols());
         BoundingBox { least, greatest }
     }
 
     /// The observations of all clusters.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
-        (0..self.members.len()).map(|place| self.row(place))
+        (0..self.members.len()).map(|index| self.row(index))
     }
 
     /// Number of members of a slot's cluster at the start.
     pub fn size_of(&self, slot: usize) -> usize {
-        self.places_of(slot).len()
+        self.indices_of(slot).len()
     }
 
     /// The observations of a slot's cluster at the start.
     #[inline(always)]
     pub fn rows_of(&self, slot: usize) -> impl ExactSizeIterator<Item = &[f64]> {
-        self.places_of(slot).map(|place| self.row(place))
+        self.indices_of(slot).map(|index| self.row(index))
     }
 
-    /// The observation at a place of `members`.
+    /// The observation at an index of `members`.
     #[inline(always)]
-    pub fn row(&self, place: usize) -> &[f64] {
-        self.x.row_slice(self.members.at(place) as usize)
+    pub fn row(&self, index: usize) -> &[f64] {
+        self.x.row_slice(self.members.at(index) as usize)
     }
 
     /// Whether any cluster can get a shape other than the identity. If none can, no moments are

@@ -9,7 +9,7 @@ use super::device::AgglomerationDevice;
 use super::input::{check, check_labels};
 use super::options::Options;
 use super::partition::AprioriPartition;
-use super::problem::{Problem, Rows, UnionRule};
+use super::problem::{Problem, RowNumbers, UnionRule};
 use crate::agreement::{LeafSets, SomeTree};
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
@@ -166,7 +166,7 @@ impl<'a> Stability<'a> {
         }
         Ok(Problem {
             x: &self.arranged.x,
-            members: Rows::Listed(members),
+            members: RowNumbers::Listed(members),
             starts: Some(starts),
             options: self.options,
             union: UnionRule::Shape,

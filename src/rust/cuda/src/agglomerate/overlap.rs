@@ -51,9 +51,9 @@ fn evenly_spaced(count: usize, most: usize) -> impl Iterator<Item = usize> {
 
 /// The mean and the variance of each column over at most [`MEMBERS`] members of a cluster.
 fn moments(problem: &Problem, slot: usize) -> Vec<[f64; 2]> {
-    let places = problem.places_of(slot);
-    let numbers = || evenly_spaced(places.len(), MEMBERS);
-    let looked_at = || numbers().map(|number| problem.row(places.start + number));
+    let indices = problem.indices_of(slot);
+    let some = || evenly_spaced(indices.len(), MEMBERS);
+    let looked_at = || some().map(|nth| problem.row(indices.start + nth));
     let count = looked_at().count() as f64;
     let of_column = |k: usize| {
         let values = || looked_at().map(|row| row[k]);
@@ -66,7 +66,7 @@ fn moments(problem: &Problem, slot: usize) -> Vec<[f64; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Distance, Options, Rows, Subthreshold, UnionRule};
+    use gmhclust_core::mahalanobis::{Distance, Options, RowNumbers, Subthreshold, UnionRule};
     use gmhclust_core::testing::{observations, Random};
 
     use super::*;
@@ -80,7 +80,7 @@ mod tests {
         let x = observations((0..n * p).map(value).collect(), n, p);
         let problem = Problem {
             x: &x,
-            members: Rows::Consecutive(0..n as u32),
+            members: RowNumbers::Consecutive(0..n as u32),
             starts: Some((0..=100).map(|slot| slot * size).collect()),
             options: Options {
                 threshold: 5.0,

@@ -174,12 +174,12 @@ impl Start {
         let p = self.sizes.dimensions;
         self.x = vec![0.0; problem.members.len() * p];
         let rows = self.x.par_chunks_mut(p).enumerate();
-        rows.for_each(|(place, row)| row.copy_from_slice(problem.row(place)));
+        rows.for_each(|(index, row)| row.copy_from_slice(problem.row(index)));
         let members = problem.members.len() as u32;
         self.member_numbers = (0..members).collect();
         let slots = 0..problem.clusters();
         self.member_starts = slots
-            .map(|slot| problem.places_of(slot).start as u32)
+            .map(|slot| problem.indices_of(slot).start as u32)
             .collect();
         self.control[control::MEMBERS_USED] = members;
     }

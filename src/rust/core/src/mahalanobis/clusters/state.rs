@@ -98,7 +98,7 @@ impl<'a> Clusters<'a> {
             .resize_with(with_members, ClusterMembers::default);
         let slots = clusters.members.par_iter_mut().enumerate();
         slots.try_for_each(|(slot, members)| {
-            let rows: Vec<u32> = problem.members_of(slot).collect();
+            let rows = memory::collected(CLUSTERS, problem.members_of(slot))?;
             *members = ClusterMembers::new(problem.x, &rows)?;
             Ok(())
         })?;

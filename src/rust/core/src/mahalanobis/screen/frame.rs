@@ -50,7 +50,7 @@ impl ClusterFrame {
     /// single precision resolves the bulk of the data around the median, however far away outliers
     /// are.
     pub fn of_problem(problem: &Problem, bounding_box: &BoundingBox) -> Self {
-        let row = |place: usize| problem.row(place);
+        let row = |index: usize| problem.row(index);
         let center = sampled_medians_of(problem.members.len(), row, problem.x.ncols());
         let largest_offset = bounding_box.largest_offset(&center);
         let log2_terms = log2_ceil(problem.members.len());
