@@ -29,7 +29,8 @@
 #'   branches. Attribute `roots` of a result has this form. See *Definition*.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
 #'   does not depend on it.
-#' @param memory The memory for `x` that is read in blocks, see [gkmeans()].
+#' @param memory A limit on the memory of the values of `x` that are read in blocks and of the work
+#'   together, see [gkmeans()].
 #' @param progress Whether to show progress and the time left: `TRUE` for a bar, or for lines on the
 #'   error output if that is no terminal, such as the log of a batch job; `"progressr"` for the
 #'   handlers of package \pkg{progressr}.
@@ -56,24 +57,27 @@
 #' compare two clusters, a normal distribution is fitted to each, and each cell goes to the cluster
 #' of higher posterior probability. Then all cells are projected on the line that separates the two
 #' clusters best (Fisher's discriminant, which is estimated for each cell without that cell). The
-#' depth of the valley is the lowest density between the two medians, divided by the lower of the
-#' two peaks: 0 for an empty valley, 1 for no valley. Both clusters have the same weight in this
-#' density, whatever their sizes. Two clusters are separate if the depth is below 0.3, and below 0.7
-#' when their sizes are the weights. They are also separate if the depth is below 0.5, and below 0.1
-#' when their sizes are the weights: this finds small distant clusters, and the second depth is
-#' reported for them. Each cluster needs at least 5 cells, and one cell for every two columns. From
-#' the leaves of the condensed tree to its root, the clusters on one side of a split are compared
-#' with the clusters on the other side. While any two clusters are not separate, the two most
-#' similar clusters are united. So a population may be a union of clusters from several parts of the
-#' tree. A cloud without a valley stays one population. Large clusters are represented by 2,000
-#' cells, evenly spaced in the leaf order of the tree; nothing is random.
+#' *valley depth* is the lowest density between the two medians, divided by the lower of the two
+#' peaks: 0 means an empty valley, 1 means no valley. Both clusters have the same weight in this
+#' density, whatever their sizes. In the *weighted* depth, the sizes are the weights. Two clusters
+#' are separate if the depth is below 0.3 and the weighted depth is below 0.7. They are also
+#' separate if the depth is below 0.5 and the weighted depth is below 0.1: this finds small distant
+#' clusters, and for clusters that only this rule separates, the weighted depth is reported. With
+#' fewer than 5 cells in a cluster, or fewer than one cell for every two columns, the depth counts
+#' as 1. From the leaves of the condensed tree to its root, the clusters on one side of a split are
+#' compared with the clusters on the other side. While any two clusters are not separate, the two
+#' most similar clusters are united. So a population may be a union of clusters from several parts
+#' of the tree. A cloud without a valley stays one population. Large clusters are represented by
+#' 2,000 cells, evenly spaced in the leaf order of the tree; nothing is random.
 #'
 #' Many populations have no valleys between them: stages of activation, or levels of one marker.
-#' Then several numbers of populations are reasonable. From the top, `level = "finer"` applies the
-#' splits before the first one with a valley depth of 0.9 or more, and every split that has several
-#' of the clear populations below it. It does not divide a cluster at a split if the two parts of
-#' the split together have less than a quarter of the members. To choose `k`,
-#' [plot()][plot.populations] shows 1 to 30 populations and the valley depth of each split.
+#' Then several numbers of populations are reasonable. `level = "finer"` applies every split that
+#' has several of the clear populations below it. Within the clear populations, it applies the
+#' splits in order from the top of the tree, and ends, for all of them, at the first split with a
+#' valley depth of 0.9 or more. A cluster stays whole if the two sides of its split together have
+#' less than a quarter of its members, because most of its cells would then be in no population. To
+#' choose `k`, [plot()][plot.populations] shows 1 to 30 populations and the valley depth of each
+#' split.
 #'
 #' **Without `k` and `x`**, the populations are the clusters with the greatest total *excess of
 #' mass*, as in HDBSCAN. The mass of a cluster is the sum, over its members, of log(b / l), where

@@ -13,9 +13,10 @@
 #'   represents, as in [stats::hclust()]. Median linkage of data does not depend on it.
 #' @param metric,absolute,p,zero_over_zero The distance between rows of data: `method` and the other
 #'   arguments of [gdist()].
-#' @param min_points The number of points that the core distance of an observation reaches, the
-#'   observation itself included. With more than 1, `"single"` linkage of data merges clusters by
-#'   *mutual reachability distances*, as HDBSCAN\* does; see *HDBSCAN*.
+#' @param min_points `minPts` of HDBSCAN: the core distance of an observation is the distance to its
+#'   `min_points`-th nearest observation, where the observation itself is the first. With more than
+#'   1, `"single"` linkage of data merges clusters by *mutual reachability distances*, as HDBSCAN\*
+#'   does; see *HDBSCAN*.
 #' @param precision `"single"` stores dissimilarities, also the values of a dist object, in 4 bytes
 #'   instead of 8, rounded to about 7 digits. Dissimilarities must then be at most 1e30. The
 #'   argument has an effect only if a matrix is needed, see *Memory*.
@@ -50,8 +51,9 @@
 #' distance and their core distances (Campello et al. 2013). With `min_points` > 1, `"single"`
 #' linkage uses these distances: outliers, whose core distances are large, no longer chain clusters.
 #' Heights equal those of `dbscan::hdbscan(x, min_points)$hc`. Component `core` of the tree has the
-#' core distances. [cut_populations()] of this tree finds HDBSCAN's clusters, membership strengths
-#' and outlier scores. No matrix is needed, with any metric. Missing values are an error.
+#' core distances. Call [cut_populations()] with this tree alone: without `x` and `k`, it finds
+#' HDBSCAN's clusters, membership strengths and outlier scores; with `x`, it finds populations by
+#' valleys of density instead. No matrix is needed, with any metric. Missing values are an error.
 #'
 #' @section Missing values:
 #' With `missing = "pairwise"`, the result for data with missing values equals `ghclust(gdist(x,

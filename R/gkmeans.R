@@ -1,7 +1,9 @@
-#' Exact k-means clustering
+#' k-means clustering by Lloyd's algorithm
 #'
-#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result equals
-#' the result of `kmeans(algorithm = "Lloyd")`.
+#' Lloyd's algorithm on all cores or an NVIDIA GPU. From the same initial centers, the result equals
+#' the result of `kmeans(algorithm = "Lloyd")`, bit for bit. By default, k-means++ draws the initial
+#' centers; `init = "random"` draws them as [stats::kmeans()] does. The result is a local minimum of
+#' the sum of squares; `nstart` compares several starts.
 #'
 #' @param x Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite; or another object that [observations()] takes, such as files. Row names become
@@ -17,9 +19,11 @@
 #'   row with a probability proportional to its squared distance from the centers drawn before;
 #'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
 #' @inheritParams gdist
-#' @param memory `NULL`, or the memory that the call may take besides `x`: a number of bytes, or a
-#'   text such as `"8 GB"`. It decides whether the values of data that are read in blocks stay in
-#'   memory, see *Data larger than memory* in [gkmeans()].
+#' @param memory `NULL`, or a limit: a number of bytes, or a text such as `"8 GB"`. For a matrix, it
+#'   limits the memory of the work besides `x`. For data that are read in blocks, it limits the
+#'   memory of their values and of the work together: if it is too small for both, the values go
+#'   into a scratch file, see *Data larger than memory* in [gkmeans()]. If it is too small for the
+#'   work alone, the call stops with an error.
 #' @param BPPARAM `NULL`, or workers that share the comparisons with centers, here or on other
 #'   machines, as in [gknn()]; see *Over several processes or machines*. The result is the same, bit
 #'   for bit.

@@ -93,11 +93,13 @@
 #' [count_populations()] counts cells in each sample of both.
 #'
 #' @section Flow cytometry:
-#' `observations()` does not compensate flow cytometry data, so compensate them first. Transform
-#' them first, too, or by `transform` or `cofactor`. The usual cofactors are 5 for mass cytometry
-#' and 150 for fluorescence (Bendall et al. 2011, Figure S2). A named `cofactor` may also name
-#' channels that are not chosen. It must name every chosen channel, except channels that are left
-#' out by default (scatter, time and so on): without a cofactor, their values stay as they are.
+#' `observations()` does not compensate. Compensate a `flowFrame`, `flowSet` or `cytoset` first; for
+#' files, compensate by `transform`. It is called after `cofactor`, so leave out `cofactor` and
+#' transform the values in the same function. Values that are not transformed yet need `cofactor` or
+#' `transform`. The usual cofactors are 5 for mass cytometry and 150 for fluorescence (Bendall et
+#' al. 2011, Figure S2). A named `cofactor` may also name channels that are not chosen. It must name
+#' every chosen channel, except channels that are left out by default (scatter, time and so on):
+#' without a cofactor, their values stay as they are.
 #'
 #' Without `channels`, the names of the channels (`$PnN`) decide which channels are left out:
 #' * scatter: `FSC-A`, `SSC-B-H`, `VSSC-A`, `Violet SSC-A`, `BSC-A`, `FS Lin`, `FALS`, `LightLoss`;
@@ -109,8 +111,9 @@
 #'   `population`, `cluster`, `metacluster`, `label`, `sample`, `file_number`, `tSNE1`, `UMAP_2`. A
 #'   message of class `gmhclust_message_channels` names them.
 #'
-#' Beads, DNA and viability are not left out. `channels` can select any channel, also one that is
-#' left out by default.
+#' Beads, DNA, barcodes and viability are not left out, nor are the heights and widths of
+#' fluorescence (`FITC-H`, `FITC-W`). A marker that is there as area, height and width counts three
+#' times in every distance. `channels` can select any channel, also one that is left out by default.
 #'
 #' @section Messages:
 #' Functions that cluster or compare observations give a message of class

@@ -3,7 +3,7 @@
 use crate::next_float::NextFloat;
 
 /// The unit roundoff of single precision.
-pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+pub const UNIT_ROUNDOFF: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// Exceeds what underflow can add to a bound: the least number that is not subnormal.
 pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;

@@ -28,8 +28,8 @@ pub struct Cuda {
     /// The CPU. It does the host's part of the work, and all work that the devices cannot do.
     cpu: Arc<Cpu>,
     thresholds: GpuThresholds,
-    /// Largest number of bytes of a device's memory that a search for neighbours may take; `None`
-    /// for no limit.
+    /// Largest number of bytes of a device's memory that a search for neighbours or a linkage by
+    /// means may take; `None` for no limit. Trees, matrices and k-means do not obey it.
     memory: Option<usize>,
 }
 
@@ -85,8 +85,8 @@ impl Cuda {
         self
     }
 
-    /// Returns this device with a limit on searches for neighbours: they take at most `bytes` bytes
-    /// of the memory of each GPU.
+    /// Returns this device with a limit on searches for neighbours and on linkages by means: they
+    /// take at most `bytes` bytes of the memory of each GPU.
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
         self
@@ -192,7 +192,7 @@ impl NeighbourDevice for Cuda {
         })
     }
 
-    fn prefers_rounds(&self, clusters: usize, columns: usize) -> bool {
+    fn prefers_merges_of_means(&self, clusters: usize, columns: usize) -> bool {
         let pairs = clusters.saturating_mul(clusters);
         pairs.saturating_mul(columns) <= self.thresholds.mean_linkage_coordinates
     }

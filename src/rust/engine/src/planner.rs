@@ -5,14 +5,14 @@ use gmhclust_cuda::{policy, MOST_TREE_CLUSTERS, MOST_TREE_COLUMNS};
 
 use crate::workload::Workload;
 
-/// The policy for a number of CPU threads.
+/// Chooses between a GPU and the CPU, given the number of CPU threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner {
     threads: usize,
 }
 
 impl Planner {
-    /// The policy for this number of CPU threads.
+    /// A planner for this number of CPU threads.
     pub fn new(threads: usize) -> Self {
         Self { threads }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use gmhclust_core::{memory, Error, Monitor, Result};
 
 /// Time from the start of the work to the first check of the memory limits.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
+const FIRST_CHECK: Duration = Duration::from_millis(5);
 
 /// Bytes that a thread needs: 2 MiB, Rust's default for its stack, and 256 KiB for the system.
 const THREAD_BYTES: f64 = (9 << 18) as f64;
@@ -77,7 +77,7 @@ pub struct Worker<V> {
     shared: Arc<Shared<V>>,
     thread: Option<JoinHandle<()>>,
     /// The time of the next check of the memory limits.
-    next_look: Cell<Instant>,
+    next_check: Cell<Instant>,
 }
 
 impl<V: Send + 'static> Worker<V> {
@@ -104,7 +104,7 @@ impl<V: Send + 'static> Worker<V> {
             Ok(thread) => Self {
                 shared,
                 thread: Some(thread),
-                next_look: Cell::new(Instant::now() + FIRST_LOOK),
+                next_check: Cell::new(Instant::now() + FIRST_CHECK),
             },
             Err(error) => Self::failed(Error::Memory(format!(
                 "the operating system gave no thread to work on: {error}"
@@ -117,7 +117,7 @@ impl<V: Send + 'static> Worker<V> {
         Self {
             shared: Shared::new(Phase::Ended(Err(error.into()))),
             thread: None,
-            next_look: Cell::new(Instant::now()),
+            next_check: Cell::new(Instant::now()),
         }
     }
 }
@@ -131,7 +131,7 @@ impl<V> Worker<V> {
     pub fn wait(&self, timeout: Duration, stop: impl Fn()) -> bool {
         let until = Instant::now() + timeout;
         loop {
-            let look = self.next_look.get();
+            let look = self.next_check.get();
             if self.has_ended_by(until.min(look)) {
                 return true;
             }
@@ -142,7 +142,7 @@ impl<V> Worker<V> {
             if is_near {
                 stop();
             }
-            self.next_look.set(Instant::now() + next);
+            self.next_check.set(Instant::now() + next);
         }
     }
 

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::matrix::RowSlices;
 use crate::observations::Observations;
-use crate::single_precision::{up, without_tiny, TINY, UNIT};
+use crate::single_precision::{up, without_tiny, TINY, UNIT_ROUNDOFF};
 
 /// Number of directions. More of them exclude more observations and take more memory and time.
 pub const DIRECTIONS: usize = 12;
@@ -21,7 +21,7 @@ pub const ITERATIONS: usize = 6;
 
 /// Bound on the relative error of a squared distance in single precision. It covers roundings, and
 /// directions that are orthonormal only up to rounding.
-pub const SLACK: f32 = 64.0 * UNIT as f32;
+pub const SLACK: f32 = 64.0 * UNIT_ROUNDOFF as f32;
 
 /// A projection in single precision, and a bound on its error.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +94,7 @@ impl Directions {
             .map(|(x, o)| (x - o) * (x - o))
             .sum();
         let rounding = (x.len() as f64 + 16.0) * f64::EPSILON * square.sqrt() * self.unit;
-        let error = 2.0 * (UNIT * length.sqrt() + rounding + DIRECTIONS as f64 * TINY);
+        let error = 2.0 * (UNIT_ROUNDOFF * length.sqrt() + rounding + DIRECTIONS as f64 * TINY);
         Projected {
             coordinates,
             error: up(error),

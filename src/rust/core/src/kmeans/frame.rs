@@ -8,7 +8,7 @@ use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::lazy_rows::LazyRows;
 use crate::magnitude::check_magnitude;
-use crate::single_precision::{without_tiny, TINY, UNIT};
+use crate::single_precision::{without_tiny, TINY, UNIT_ROUNDOFF};
 
 /// Largest number of observations in the sample whose medians are computed. Only the time depends
 /// on it.
@@ -79,7 +79,7 @@ impl Frame {
     /// −s ≤ (r² − (1 − share)‖x‖²)/2 − (1 − share)‖c‖²/2: a threshold for x, and an allowance
     /// for c.
     pub fn share_of_halves(&self) -> f64 {
-        1.001 / 1024.0 + (self.origin.len() as f64 + 34.0) * 8.0 * UNIT * 1.01
+        1.001 / 1024.0 + (self.origin.len() as f64 + 34.0) * 8.0 * UNIT_ROUNDOFF * 1.01
     }
 
     /// A bound on the change of x·c by coordinates that are subnormal as halves: rounding one
@@ -98,7 +98,7 @@ impl Frame {
 /// The bound on the rounding of t, as a share of ‖c‖²/2 + ‖x‖‖c‖: twice (p + 12)·u, where p + 2
 /// terms take γ = (p + 2)·u / (1 − (p + 2)·u) and rounding the coordinates takes 2u.
 fn share(columns: usize) -> f64 {
-    2.0 * (columns as f64 + 12.0) * UNIT
+    2.0 * (columns as f64 + 12.0) * UNIT_ROUNDOFF
 }
 
 /// A power of two that scales the difference of any two values of at most this magnitude to below

@@ -17,7 +17,7 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::simd::dispatch;
-use crate::single_precision::{up, UNIT};
+use crate::single_precision::{up, UNIT_ROUNDOFF};
 
 /// Number of observations of a leaf; the last leaf may have fewer. Only the time depends on it.
 const LEAF: usize = 256;
@@ -34,7 +34,7 @@ const MIN_WORTHWHILE_RATIO: usize = 4;
 const SPLIT_SAMPLE: usize = 128;
 
 /// Smallest number of observations whose split is worth a task. Only the time depends on it.
-const SPLIT_ALONE: usize = 1 << 14;
+const MIN_PARALLEL_SPLIT: usize = 1 << 14;
 
 /// Number of 32-bit fields of a projected observation: its coordinates, and two more.
 const FIELDS: usize = DIRECTIONS + 2;
@@ -225,7 +225,7 @@ impl NewCenter<'_> {
 /// The reach of an observation, given its squared distance to its nearest center and the error of
 /// its projection.
 fn reach_of(square: f64, error: f32, unit: f64, margin: Margin) -> f32 {
-    let distance = margin.above(square.sqrt()) * unit * (1.0 + 4.0 * UNIT);
+    let distance = margin.above(square.sqrt()) * unit * (1.0 + 4.0 * UNIT_ROUNDOFF);
     up(distance + f64::from(error))
 }
 
@@ -311,7 +311,7 @@ fn split(fields: &mut [Fields], monitor: &Monitor) -> Result<()> {
     let along = |fields: &Fields| f32::from_bits(fields[k]);
     fields.select_nth_unstable_by(middle - 1, |a, b| along(a).total_cmp(&along(b)));
     let (left, right) = fields.split_at_mut(middle);
-    if n < SPLIT_ALONE {
+    if n < MIN_PARALLEL_SPLIT {
         split(left, monitor)?;
         return split(right, monitor);
     }

@@ -25,7 +25,7 @@ const CHUNKS_AT_A_TIME: usize = 1 << 6;
 const WEIGHTS: &str = "the weights of the observations need";
 
 /// Smallest number of chunks that are added up on several threads. Only the time depends on it.
-const CHUNKS_ALONE: usize = 1 << 10;
+const MIN_PARALLEL_CHUNKS: usize = 1 << 10;
 
 /// The weights of the observations: their squared distances from the nearest center.
 struct SeedingWeights {
@@ -181,7 +181,7 @@ impl SeedingWeights {
             let start = chunk * CHUNK;
             sum_in_lanes(&values[start..values.len().min(start + CHUNK)])
         };
-        if chunks.len() < CHUNKS_ALONE {
+        if chunks.len() < MIN_PARALLEL_CHUNKS {
             for &chunk in chunks {
                 self.sums[chunk] = sum_of(&self.squares, chunk);
             }

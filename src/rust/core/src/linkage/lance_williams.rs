@@ -1,8 +1,10 @@
 //! The linkages, and the dissimilarities of a new cluster by the Lance–Williams recurrence (1967,
 //! doi:10.1093/comjnl/9.4.373), as in R's `hclust`.
 //!
-//! To add a reducible linkage, append a variant to [`Linkage`] and its recurrence to
-//! [`Linkage::update`]; the CPU computes it until a device has a kernel for it.
+//! To add a reducible linkage: append a variant to [`Linkage`] and [`Linkage::ALL`], its name to
+//! [`Linkage::name`], its recurrence to [`Linkage::update`], and, if the recurrence is not monotone
+//! in the size of the third cluster, its bound to [`Linkage::lower_bound`]: the default there is
+//! valid only if size 0 gives the least value. The CPU computes it until a device has a kernel.
 
 use crate::error::{Error, Result};
 

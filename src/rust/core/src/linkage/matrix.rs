@@ -23,9 +23,8 @@ const LARGEST_SIZE: f64 = 1e60;
 /// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are R's `members`, the
 /// number of members of each observation; `None` for 1 each.
 ///
-/// Takes O(n²) time. Memory, in units of n(n − 1)/2 dissimilarities in the precision of
-/// `recurrence`: at most 1.6 for points, and 0.9 in addition to given dissimilarities; O(n) for
-/// single linkage of given dissimilarities.
+/// Takes O(n²) time; median and centroid linkage take O(n³) in the worst case, and O(n²) in
+/// practice. For the memory see [`check_memory`](super::memory_check::check_memory).
 ///
 /// # Errors
 /// `Error::Input` if the numbers disagree, fewer than 2 observations are given, a size is not from

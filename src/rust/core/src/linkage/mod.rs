@@ -3,9 +3,10 @@
 //! [`matrix`] makes the tree of any linkage from the dissimilarities of all pairs: by reciprocal
 //! nearest neighbours if the linkage is reducible ([`reciprocal`], [`chain`]), by a minimum
 //! spanning tree for single linkage ([`single`]), and by the generic algorithm otherwise
-//! ([`generic`]). For points, without a matrix, [`spanning`] is single linkage, and [`geometric`]
-//! has the linkages that are defined by centroids. [`device`] is the trait of devices that hold the
-//! matrix.
+//! ([`generic`]). [`points`] chooses among these for observations. Without a matrix, [`spanning`]
+//! is single linkage, and [`geometric`] has the linkages whose distances follow from the clusters'
+//! means: Ward's, centroid and median, and average and McQuitty's for correlations. [`device`] is
+//! the trait of devices that hold the matrix.
 
 mod active_slots;
 pub mod chain;

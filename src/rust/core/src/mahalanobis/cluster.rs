@@ -248,9 +248,11 @@ impl<'a> Clusterer<'a> {
 pub struct ProblemSizes {
     /// Number of clusters at the start of the largest problem.
     pub largest: usize,
-    /// Number of problems within apriori clusters.
+    /// Number of problems that can be merged at the same time: those within apriori clusters, or
+    /// the draws of `stability()`; 0 if there is only the largest problem.
     pub apriori_clusters: usize,
-    /// Number of observations in apriori clusters.
+    /// Number of observations in these problems, if each of their clusters is one observation at
+    /// the start; otherwise 0.
     pub observations: usize,
 }
 

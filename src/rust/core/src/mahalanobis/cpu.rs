@@ -11,6 +11,8 @@ use crate::monitor::Monitor;
 impl AgglomerationDevice for Cpu {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        side_by_side(&problems, self, |turn| merges_on_cpu(turn.problem, monitor))
+        side_by_side(&problems, self, |scheduled| {
+            merges_on_cpu(scheduled.problem, monitor)
+        })
     }
 }

@@ -22,9 +22,10 @@ pub trait NeighbourDevice: Device {
         monitor: &'a Monitor,
     ) -> Result<Box<dyn Neighbours + 'a>>;
 
-    /// Whether [`NeighbourDevice::merges_of_means`] probably takes less time than searches among
-    /// [references](Self::references), for so many clusters in so many columns.
-    fn prefers_rounds(&self, _clusters: usize, _columns: usize) -> bool {
+    /// Whether [`merges_of_means`](Self::merges_of_means), which merges all reciprocal nearest
+    /// neighbours at a time on the device, probably takes less time than searches among
+    /// [references](Self::references), for this number of clusters and of columns.
+    fn prefers_merges_of_means(&self, _clusters: usize, _columns: usize) -> bool {
         false
     }
 

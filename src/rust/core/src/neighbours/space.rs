@@ -4,7 +4,7 @@ use super::cluster_means::MeanLinkage;
 use crate::error::{Error, Result};
 use crate::metric::{Metric, Points, ZeroOverZero};
 
-/// The queries and references of a search.
+/// The queries and references of a search, as the caller gives them.
 #[derive(Debug, Clone, Copy)]
 pub enum Space<'a> {
     /// Points. Each point can be a query; the first `references` points are the references. All

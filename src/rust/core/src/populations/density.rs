@@ -7,7 +7,7 @@ const POINTS: usize = 512;
 
 /// Radius of the kernel, in standard deviations. Beyond it, the kernel counts as 0; the area there
 /// is 7e-6 of the whole.
-const REACH: f64 = 4.5;
+const KERNEL_RADIUS: f64 = 4.5;
 
 /// Weighted numbers in increasing order; each stands for a number of members, its weight.
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ pub struct Interval {
 /// list has its given total weight; `width` is the standard deviation of the kernel.
 pub fn density(lists: [(&WeightedSample, f64); 2], width: f64, range: Interval) -> Vec<f64> {
     let step = (range.to - range.from) / (POINTS - 1) as f64;
-    let reach = (REACH * width / step).ceil() as usize;
+    let reach = (KERNEL_RADIUS * width / step).ceil() as usize;
     // The counts at grid points, with a margin from which the kernel reaches into the range.
     let mut counts = vec![0.0; POINTS + 2 * reach + 1];
     for (list, weight) in lists {

@@ -4,7 +4,7 @@
 //! [`PopulationSearch`] is the entry point. Modules import only from those above them in this list:
 //!
 //! * [`columns`]: the observations;
-//! * [`condensed`]: the clusters of a tree that have a minimum size;
+//! * [`condensed_tree`]: the clusters of a tree that have a minimum size;
 //! * `moments`: means, scatters and their factors; `density`: the density of numbers on a line;
 //! * [`valley`]: the depth of the density valley between two groups of observations;
 //! * [`search`]: groups of clusters that valleys keep apart, and a finer level below them;

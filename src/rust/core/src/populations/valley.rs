@@ -59,7 +59,8 @@ impl Group {
     }
 }
 
-/// Depths of a valley, from 0, empty, to 1, none.
+/// Depths of a valley: ratios of the density in the valley to that of the lower peak. A smaller
+/// number is a deeper valley: from 0, empty, to 1, none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Valley {
     /// The depth with the same weight for both sides.

@@ -98,7 +98,7 @@ impl Agglomerator<'_> {
     }
 
     /// The number of clusters of each problem in `numbers`, in decreasing order of size, which is
-    /// the order of their turns. The entry is 0 for a problem that no GPU merges as a tree.
+    /// the order of their ranks. The entry is 0 for a problem that no GPU merges as a tree.
     fn tree_sizes(
         &self,
         problems: &[Problem<'_>],

@@ -4,7 +4,7 @@
 /// work of all trees that the GPU makes at the same time. A small tree is hardly slower with few
 /// blocks, so several trees take less time together than one after the other.
 ///
-/// `sizes` has the number of clusters of each problem in the order of their turns, the largest
+/// `sizes` has the number of clusters of each problem in the order of their ranks, the largest
 /// first, and 0 for a problem that no GPU merges as a tree. The problem at `rank` goes to GPU
 /// `rank` modulo `devices`. `threads` threads start the problems. The work of a tree is assumed to
 /// be the square of its size.

@@ -28,7 +28,7 @@ use crate::stored::OnDevice;
 
 /// Number of entries below which one thread computes their positions faster than several threads.
 /// Only the time depends on it.
-const PARALLEL_ENTRIES: usize = 1 << 12;
+const MIN_ENTRIES_PER_TASK: usize = 1 << 12;
 
 /// The dissimilarities of all clusters on a device, stored as `T`.
 pub struct CudaDissimilarities<T> {
@@ -364,7 +364,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
         }
         let n = self.clusters;
         let at = |&(i, j): &(u32, u32)| position(n, i as usize, j as usize) as u64;
-        let positions = pairs.par_iter().with_min_len(PARALLEL_ENTRIES).map(at);
+        let positions = pairs.par_iter().with_min_len(MIN_ENTRIES_PER_TASK).map(at);
         let positions: Vec<u64> = positions.collect();
         let stream = &self.stream;
         let look_up = || -> DriverResult<Vec<f64>> {

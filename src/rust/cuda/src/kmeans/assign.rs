@@ -24,8 +24,8 @@ const DECIDING_BLOCKS: usize = 2;
 /// 1 in this number of centers are compared with all observations before the first comparison in
 /// half precision. If it is larger, the nearest of these centers is far, and many centers are
 /// candidates. If it is smaller, the comparisons take long.
-const FIRST_SHARE: u32 = 8;
-/// Smallest number of centers for the comparison of [`FIRST_SHARE`].
+const FIRST_RATIO: u32 = 8;
+/// Smallest number of centers for the comparison of [`FIRST_RATIO`].
 const FIRST_CENTERS: u32 = 64;
 
 /// How devices compare observations with centers before they compare in double precision.
@@ -273,7 +273,7 @@ impl Assigner {
         }
         if !self.is_assigned {
             // The distance to the nearest of some centers gives a first threshold.
-            let some = (lloyd.clusters / FIRST_SHARE).max(FIRST_CENTERS);
+            let some = (lloyd.clusters / FIRST_RATIO).max(FIRST_CENTERS);
             if some >= lloyd.clusters {
                 return Ok(false);
             }

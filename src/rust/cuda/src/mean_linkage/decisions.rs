@@ -152,7 +152,7 @@ impl NeighbourDevice for KernelsOnCpu {
         self.cpu.references(space, monitor)
     }
 
-    fn prefers_rounds(&self, clusters: usize, _columns: usize) -> bool {
+    fn prefers_merges_of_means(&self, clusters: usize, _columns: usize) -> bool {
         clusters <= self.most_clusters
     }
 

@@ -49,9 +49,10 @@ const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
 /// Largest number of queries of a batch.
 const MOST_QUERIES: usize = 1 << 18;
 
-/// Smallest number of batches for each device, if there are enough queries. While the device sweeps
-/// for one batch, the host decides about another. Only the time depends on it.
-const BATCHES_PER_DEVICE: usize = 4;
+/// Smallest number of batches for each sweeper, if there are enough queries. A device that holds
+/// all references has two sweepers. While a device sweeps for one batch, the host decides about
+/// another. Only the time depends on it.
+const BATCHES_PER_SWEEPER: usize = 4;
 
 /// Makes the sweepers of a device, given its number, a frame, and all rows and their positions.
 type Make<'a, S> =
@@ -63,7 +64,7 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     /// The numbers of all devices, including failed ones.
     devices: Vec<usize>,
     losses: Vec<DeviceLoss>,
-    /// The sweepers of the devices that have not failed.
+    /// The sweepers of the devices that have not failed, one or two for each.
     sweepers: Vec<S>,
     /// The sweeper for queries that the first sweep leaves open.
     second_sweeper: Option<S>,
@@ -331,10 +332,10 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                 "the device's memory does not suffice for {capacity} candidates of a row"
             )));
         }
-        let devices = self.sweepers.len();
+        let sweepers = self.sweepers.len();
         let size = count
-            .div_ceil(BATCHES_PER_DEVICE * devices)
-            .max(self.fewest_queries().min(count.div_ceil(devices)))
+            .div_ceil(BATCHES_PER_SWEEPER * sweepers)
+            .max(self.fewest_queries().min(count.div_ceil(sweepers)))
             .next_multiple_of(TILE)
             .min(most);
         let starts = (0..count).step_by(size);

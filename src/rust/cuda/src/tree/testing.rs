@@ -57,8 +57,8 @@ impl Device for Trees<'_> {
 impl AgglomerationDevice for Trees<'_> {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        side_by_side(&problems, &self.cpu, |turn| {
-            merges_of(turn.problem, monitor, |distinct| {
+        side_by_side(&problems, &self.cpu, |scheduled| {
+            merges_of(scheduled.problem, monitor, |distinct| {
                 let merges = (self.grow)(distinct.problem, distinct.bounding_box, monitor)?;
                 self.asked.fetch_add(1, Ordering::Relaxed);
                 if merges.is_none() {

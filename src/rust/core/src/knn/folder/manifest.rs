@@ -73,7 +73,6 @@ pub struct MetricOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
-    #[serde(rename = "x")]
     pub x: String,
     /// `None` if the references are the queries.
     pub query: Option<String>,

@@ -132,7 +132,7 @@ impl Folder {
         monitor.expect(blocks.len() as u64);
         let mut unfinished = Vec::new();
         for block in blocks {
-            match self.sums_of_content(block, None, monitor) {
+            match self.verify_block(block, None, monitor) {
                 Ok(()) => (),
                 Err(Trouble::Damaged(_)) => unfinished.push(block),
                 Err(Trouble::Failed(error)) => return Err(error),
@@ -198,7 +198,7 @@ impl Folder {
         monitor: &Monitor,
     ) -> std::result::Result<Graph, Trouble> {
         let mut files = [Vec::new(), Vec::new()];
-        self.sums_of_content(block, Some(&mut files), monitor)?;
+        self.verify_block(block, Some(&mut files), monitor)?;
         let rows = self.rows_of(block);
         let [index, distance] = files;
         let numbers: Vec<i32> = self.decode(&index_file(&rows), &index, &rows, queries)?;
@@ -248,7 +248,7 @@ impl Folder {
     }
 
     /// Compares a block with its checksums; `content` receives the bytes of its two files.
-    fn sums_of_content(
+    fn verify_block(
         &self,
         block: usize,
         content: Option<&mut [Vec<u8>; 2]>,

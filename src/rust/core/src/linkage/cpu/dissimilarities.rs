@@ -17,7 +17,7 @@ use crate::monitor::Monitor;
 use crate::tasks::run_from_queue;
 
 /// Smallest number of entries that a thread looks up. Only the time depends on it.
-const PARALLEL_ENTRIES: usize = 1 << 12;
+const MIN_ENTRIES_PER_TASK: usize = 1 << 12;
 
 /// The dissimilarities of all clusters, stored as `T`.
 pub struct CpuDissimilarities<'a, T> {
@@ -70,7 +70,10 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
     fn entries(&self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
         let entry =
             |&(lower, higher): &(u32, u32)| self.rows.entry(lower as usize, higher as usize);
-        let entries = pairs.par_iter().with_min_len(PARALLEL_ENTRIES).map(entry);
+        let entries = pairs
+            .par_iter()
+            .with_min_len(MIN_ENTRIES_PER_TASK)
+            .map(entry);
         Ok(entries.collect())
     }
 

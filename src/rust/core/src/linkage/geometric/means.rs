@@ -125,8 +125,8 @@ fn merges_of_distinct(
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let (n, columns) = (points.rows(), points.columns());
-    let prefers_rounds = device.prefers_rounds(n, columns);
-    if prefers_rounds {
+    let prefers_merges_of_means = device.prefers_merges_of_means(n, columns);
+    if prefers_merges_of_means {
         let clusters = RemainingClusters {
             linkage,
             columns,
@@ -147,8 +147,8 @@ fn merges_of_distinct(
     };
     let mut clusters = device.references(space, monitor)?;
     let merges = ReciprocalMerges::new(points, sizes, linkage, near, &mut *clusters, monitor)?;
-    // Rounds that were given up once are not tried again.
-    merges.all((!prefers_rounds).then_some(device))
+    // A device that has given up `merges_of_means` is not asked again.
+    merges.all((!prefers_merges_of_means).then_some(device))
 }
 
 /// The distinct points, and the merges of equal points.

@@ -139,7 +139,7 @@ impl<'a> ReciprocalMerges<'a> {
         while self.clusters() > 1 {
             self.monitor.check()?;
             let is_ready = |device: &mut &D| {
-                self.nearest.are_known() && device.prefers_rounds(self.clusters(), columns)
+                self.nearest.are_known() && device.prefers_merges_of_means(self.clusters(), columns)
             };
             if let Some(device) = device.take_if(is_ready) {
                 if self.rest_is_merged_by(device)? {

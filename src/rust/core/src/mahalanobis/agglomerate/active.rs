@@ -20,7 +20,7 @@ const MAX_CHEAP_MEMBERS: usize = 64;
 /// The birth of a cluster that does not exist, because it was merged away or is not made yet.
 pub const NO_BIRTH: u32 = u32::MAX;
 
-/// The active clusters, by slot.
+/// The active clusters, and what the agglomeration knows of each: its birth and its candidates.
 pub struct ActiveClusters<'a> {
     pub problem: &'a Problem<'a>,
     pub rule: ShapeRule,

@@ -16,7 +16,7 @@ const MOST_SUCCESSORS: usize = 4;
 /// Oversubscription: the searches of a batch may together use this multiple of the number of
 /// threads, because some searches and successors take longer than others. Only the time depends on
 /// it.
-const SHARES: usize = 4;
+const OVERSUBSCRIPTION: usize = 4;
 
 /// Number of merges in the largest batch, for few threads. If it is smaller, threads are not
 /// equally busy. If it is larger, more merges are outdated before their turn comes. Only the time
@@ -45,7 +45,7 @@ impl Agglomeration<'_> {
             wanted,
             radius: &self.radius,
             expected: &expected,
-            threads: (SHARES * threads / new.len()).clamp(1, threads),
+            threads: (OVERSUBSCRIPTION * threads / new.len()).clamp(1, threads),
             most_successors: if threads > 1 { MOST_SUCCESSORS } else { 0 },
         };
         let prepare = |merge: &ExpectedMerge| preparer.prepare(merge.pair);

@@ -284,14 +284,14 @@ fn is_coarse(active: &ActiveClusters, view: &ClusterView, limit: f64) -> bool {
     limit < COARSE_ERRORS * error
 }
 
-/// Number of further sweeps of a cluster that have a low limit, which makes them fast. Only the
-/// time depends on it.
+/// Number of sweeps of a cluster, its first one included, below which a further sweep has a low
+/// limit, which makes it fast: three further sweeps have it. Only the time depends on it.
 const LOW_SWEEPS: u32 = 4;
 /// The low limit, as a multiple of the floor. Only the time depends on it.
 const LOW_LIMIT: f64 = 2.0;
 
 /// The limit of a further sweep of a cluster, for clusters at or above `floor`. `sweeps` is the
-/// number of further sweeps before.
+/// number of sweeps of the cluster before, its first one included.
 fn next_limit(floor: f64, sweeps: u32) -> f64 {
     if floor > 0.0 && sweeps < LOW_SWEEPS {
         LOW_LIMIT * floor

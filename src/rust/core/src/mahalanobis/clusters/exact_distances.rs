@@ -14,7 +14,7 @@ const MIN_KEPT_MEMBERS: usize = 32;
 
 /// Number of sums, about 8 MB, that are kept between two checks of the available memory. Only
 /// memory and speed depend on it.
-const SUMS_BETWEEN_LOOKS: usize = 1 << 17;
+const SUMS_BETWEEN_CHECKS: usize = 1 << 17;
 
 /// Bytes that have to be available, or all sums are dropped: room for the sums until the next
 /// check, and half as much again where the tables grow. If too low, memory may run out before that
@@ -68,7 +68,7 @@ impl Clusters<'_> {
             self.sums[from as usize].insert(to, sum);
             self.new_sums += 1;
         }
-        if self.new_sums >= SUMS_BETWEEN_LOOKS {
+        if self.new_sums >= SUMS_BETWEEN_CHECKS {
             self.new_sums = 0;
             if memory::check("the sums of distances need", ROOM_FOR_SUMS).is_err() {
                 self.free_sums();

@@ -24,7 +24,7 @@ use crate::simd::dispatch;
 /// First words of a memory error, before the number of bytes.
 const CLUSTERS: &str = "the clusters need";
 
-/// The active clusters of a problem, by slot.
+/// The means, moments, shapes and members of the active clusters, by slot, in double precision.
 pub struct Clusters<'a> {
     pub(super) monitor: &'a Monitor,
     pub(super) problem: &'a Problem<'a>,

@@ -6,7 +6,7 @@ use crate::mahalanobis::distance::log2_ceil;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
 use crate::matrix::sampled_medians_of;
-use crate::single_precision::{down, up, UNIT};
+use crate::single_precision::{down, up, UNIT_ROUNDOFF};
 
 /// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. If it is
 /// larger, fourth powers of distances overflow in 2²³ dimensions. If it is smaller, fourth powers
@@ -131,7 +131,7 @@ impl ClusterFrame {
                 down(least_stretch)
             },
             whitening,
-            relative: up((2 * p + 12) as f64 * UNIT * stretch),
+            relative: up((2 * p + 12) as f64 * UNIT_ROUNDOFF * stretch),
             mean_error_factor: up(1.000_001 * stretch),
             variance: down(spread.variance * squared * (1.0 - MOMENT_SLACK)),
             fourth: up(spread.fourth * squared * squared * (1.0 + MOMENT_SLACK)),
@@ -158,7 +158,7 @@ impl ClusterFrame {
                 let second = difference as f32;
                 difference -= f64::from(second);
                 // The difference between two clusters' second parts is rounded, too.
-                lost += f64::from(second.abs()) * 2.0 * UNIT;
+                lost += f64::from(second.abs()) * 2.0 * UNIT_ROUNDOFF;
                 rest.push(second);
             }
             lost += difference.abs();

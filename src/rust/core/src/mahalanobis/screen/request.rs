@@ -18,7 +18,8 @@ pub struct ScreenRequest<'a> {
     pub skip: &'a [u32],
 }
 
-/// The answer to a [`ScreenRequest`]: all clusters whose lower bound is below `floor`.
+/// The answer to a [`ScreenRequest`]: of the clusters that are wanted, all whose lower bound is
+/// below `floor`, and possibly some at `floor`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScreenAnswer {
     /// Lower bounds, in data units, and slots, in no order.

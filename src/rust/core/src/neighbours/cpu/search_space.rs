@@ -3,7 +3,8 @@
 use crate::metric::{Points, DISTANCES_AT_ONCE};
 use crate::neighbours::cluster_means::ClusterMeans;
 
-/// The queries and references of a search. Clusters are a copy, since merges change them.
+/// A [`Space`](crate::neighbours::Space) as the CPU's search keeps it: clusters are a copy, since
+/// merges change them.
 pub enum SearchSpace<'a> {
     /// Points, and the number of references, which are the first points.
     Points(&'a Points, usize),

@@ -34,7 +34,7 @@ const SWEEP_PAIRS: usize = 1 << 32;
 
 /// Number of pairs of coordinates of a request below which one thread is faster than several. Only
 /// the time depends on it.
-const PARALLEL_COORDINATES: usize = 1 << 18;
+const MIN_PARALLEL_COORDINATES: usize = 1 << 18;
 
 /// Largest number of queries for which exact distances take less time than making a screen. Only
 /// the time depends on it.
@@ -358,7 +358,7 @@ impl<'a> CpuNeighbours<'a> {
             .next_multiple_of(QUERIES);
         let sweep = |some: &[OpenQuery]| self.sweep(screen, request, groups, some);
         let pairs = open.len() * screen.blocks.positions();
-        if pairs * columns < PARALLEL_COORDINATES {
+        if pairs * columns < MIN_PARALLEL_COORDINATES {
             open.chunks(at_a_time).map(sweep).collect()
         } else {
             open.par_chunks(at_a_time).map(sweep).collect()

@@ -3,7 +3,7 @@
 use super::half::rounded_to_half;
 use super::sums::{Epilog, RowSum};
 use super::view::{RowView, Scalars, Threshold, ViewPrecision};
-use crate::single_precision::{down, up, TINY, UNIT};
+use crate::single_precision::{down, up, TINY, UNIT_ROUNDOFF};
 
 /// The parameter of (a + e)² ≤ (1 + 1/SPLIT)·a² + (1 + SPLIT)·e², which bounds a square without a
 /// root. Any positive value is valid; a large value keeps the bound tight if a is larger than e, as
@@ -12,7 +12,7 @@ const SPLIT: f64 = 1024.0;
 
 /// Factor that covers up to 16 roundings to single precision. If too small, thresholds could
 /// exclude a pair at the limit.
-const SLACK: f64 = 1.0 + 16.0 * UNIT;
+const SLACK: f64 = 1.0 + 16.0 * UNIT_ROUNDOFF;
 
 /// The map from rows to views, and from sums of views to bounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,8 +46,8 @@ impl RowFrame {
             precision: ViewPrecision::Single,
             unit,
             distance_unit: if sums == RowSum::Quotients { 1.0 } else { unit },
-            shrink: (1.0 - (p + 8.0) * UNIT).max(0.0),
-            margin: (p + 24.0) * UNIT * 1.001,
+            shrink: (1.0 - (p + 8.0) * UNIT_ROUNDOFF).max(0.0),
+            margin: (p + 24.0) * UNIT_ROUNDOFF * 1.001,
             center,
         }
     }
@@ -55,7 +55,7 @@ impl RowFrame {
     /// The margin of sums of products in half precision, relative to the views' lengths. The factor
     /// 1.01 covers lengths slightly above 1.
     fn margin_of_halves(&self) -> f64 {
-        (self.columns() as f64 + 32.0) * 8.0 * UNIT * 1.01
+        (self.columns() as f64 + 32.0) * 8.0 * UNIT_ROUNDOFF * 1.01
     }
 
     /// A frame for Euclidean distances of rows around `center`, or for distances of clusters with
@@ -177,7 +177,7 @@ impl RowFrame {
                 RowSum::Magnitudes => lost += off,
                 RowSum::Greatest => lost = lost.max(off),
                 RowSum::Quotients if is_tiny && exact != 0.0 => lost += 1.0,
-                RowSum::Quotients => lost += 1.1 * UNIT,
+                RowSum::Quotients => lost += 1.1 * UNIT_ROUNDOFF,
             }
             square += rounded * rounded;
             put(k, single);
@@ -201,11 +201,11 @@ impl RowFrame {
         // Underflow, in single or in double precision, is far below the last term.
         let error = up(lost * 1.000_001 + 1.0 / (1u64 << 60) as f64);
         let lost_of_half = match self.precision {
-            ViewPrecision::Single => (columns as f64 + 16.0) * UNIT,
+            ViewPrecision::Single => (columns as f64 + 16.0) * UNIT_ROUNDOFF,
             ViewPrecision::Half => self.margin_of_halves(),
         };
         let half = 0.5 * square * (1.0 - lost_of_half);
-        let half = down(half.max(0.0) * (1.0 - 1e-6 * UNIT));
+        let half = down(half.max(0.0) * (1.0 - 1e-6 * UNIT_ROUNDOFF));
         let e = f64::from(error);
         let allowance = match self.epilog {
             Epilog::Norm => self.squared_error(e),
@@ -217,7 +217,7 @@ impl RowFrame {
             error,
             factor: up(0.5 / size),
             half,
-            allowance: allowance as f32 + allowance.abs() as f32 * 4.0 * UNIT as f32,
+            allowance: allowance as f32 + allowance.abs() as f32 * 4.0 * UNIT_ROUNDOFF as f32,
         }
     }
 
@@ -264,7 +264,8 @@ impl RowFrame {
             Epilog::Norm => (sum.sqrt() * self.shrink - lost) * ratio(query.factor, factor),
             Epilog::NormOfProducts => {
                 let square = 2.0 * (f64::from(query.half) + f64::from(half) + sum);
-                (square.max(0.0).sqrt() * (1.0 - UNIT) - lost) * ratio(query.factor, factor)
+                (square.max(0.0).sqrt() * (1.0 - UNIT_ROUNDOFF) - lost)
+                    * ratio(query.factor, factor)
             }
             Epilog::Sum => sum * self.shrink - lost,
             Epilog::Angle => 1.0 + sum - self.margin - lost * SLACK,
@@ -292,7 +293,7 @@ impl RowFrame {
 /// The factor of norms: slightly less than √(2ab/(a+b)) for clusters of sizes a and b, slightly
 /// less than 1 for points.
 fn ratio(a: f32, b: f32) -> f64 {
-    (1.0 / (f64::from(a) + f64::from(b))).sqrt() * (1.0 - UNIT)
+    (1.0 / (f64::from(a) + f64::from(b))).sqrt() * (1.0 - UNIT_ROUNDOFF)
 }
 
 /// The least power of two above a magnitude, but large enough that squares of coordinates do not

@@ -6,7 +6,7 @@ use super::differences::squared_distance;
 use super::layout::{Layout, Row, ERROR, LANES, STRETCH};
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{singles, singles_mut};
-use crate::single_precision::{UNDERFLOW, UNIT};
+use crate::single_precision::{UNDERFLOW, UNIT_ROUNDOFF};
 
 /// Row of the radii, after the rows of the centres.
 const RADIUS: usize = 0;
@@ -110,7 +110,7 @@ impl Balls {
     ) -> [f32; LANES] {
         let (p, coordinates) = (layout.dimensions, layout.coordinates());
         let registers = LANES / S::F32_LANES;
-        let shrink = simd.splat_f32s(1.0 - (p as f32 + 8.0) * UNIT as f32);
+        let shrink = simd.splat_f32s(1.0 - (p as f32 + 8.0) * UNIT_ROUNDOFF as f32);
         let half = simd.splat_f32s(0.5 * 0.999_999);
         let underflow = simd.splat_f32s(-UNDERFLOW);
         let height = coordinates + BALL_SCALARS;
@@ -186,8 +186,8 @@ fn reaches(ball: &[Row], lane: usize, block: &[Row], layout: &Layout) -> Row {
             *square += difference * difference;
         }
     }
-    let lost = rests * 2.0 * UNIT as f32;
-    let widen = 1.0 + (p as f32 + 16.0) * UNIT as f32;
+    let lost = rests * 2.0 * UNIT_ROUNDOFF as f32;
+    let widen = 1.0 + (p as f32 + 16.0) * UNIT_ROUNDOFF as f32;
     let errors = squares.iter().zip(block[coordinates + ERROR]);
     let mut reaches = [0.0f32; LANES];
     for (reach, (square, error)) in reaches.iter_mut().zip(errors) {

@@ -8,7 +8,7 @@ use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{lanes, singles_mut};
-use crate::single_precision::{LOST_IN_NORM, UNDERFLOW, UNIT};
+use crate::single_precision::{LOST_IN_NORM, UNDERFLOW, UNIT_ROUNDOFF};
 
 /// One register of clusters during a sweep.
 pub struct Register<'a, S: Simd> {
@@ -49,7 +49,7 @@ impl<S: Simd> Register<'_, S> {
         let centroids = simd.max_f32s(simd.sub_f32s(shrunk, self.error), splat(0.0));
         let (mut near, mut far) = (centroids, centroids);
         if layout.distance == Distance::FullMahalanobis {
-            let margin = splat(1.0 - (4.0 * p as f32 + 96.0) * UNIT as f32);
+            let margin = splat(1.0 - (4.0 * p as f32 + 96.0) * UNIT_ROUNDOFF as f32);
             let from_query = self.mean_norm(
                 simd,
                 [

@@ -11,7 +11,7 @@ use crate::active_positions::INACTIVE;
 use crate::mahalanobis::screen::request::ScreenRequest;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{lanes, singles, singles_mut};
-use crate::single_precision::{UNDERFLOW, UNIT};
+use crate::single_precision::{UNDERFLOW, UNIT_ROUNDOFF};
 
 /// A group of blocks, and a lower bound on the distances from a query to all its clusters.
 #[derive(Debug, Clone, Copy)]
@@ -128,7 +128,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         let (height, coordinates) = (layout.height(), layout.coordinates());
         let query = self.request.view;
         let registers = LANES / S::F32_LANES;
-        let shrink = 1.0 - (layout.dimensions as f32 + 8.0) * UNIT as f32;
+        let shrink = 1.0 - (layout.dimensions as f32 + 8.0) * UNIT_ROUNDOFF as f32;
         let query_low = simd.splat_f32s(query.least_stretch);
         let query_error = simd.splat_f32s(query.error);
         let cautious = simd.splat_f32s(shrink * 0.999_999);
@@ -188,7 +188,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             targets,
             ..
         } = self.store;
-        let slack = 0.5 * (1.0 - 4.0 * UNIT as f32);
+        let slack = 0.5 * (1.0 - 4.0 * UNIT_ROUNDOFF as f32);
         let average =
             |to_query: f32, to_target: f32| (slack * (to_query + to_target) - UNDERFLOW).max(0.0);
         // NaN after an overflow gives no bound: `left` keeps the lane.
