@@ -47,16 +47,14 @@ impl ClusterMembers {
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory for the copies.
-    pub fn new(x: &Observations, rows: &[u32]) -> Result<Self> {
-        let mut members = Self::default();
-        let copies = rows.len() / BLOCK * BLOCK * x.ncols();
+    pub fn new(x: &Observations, rows: Vec<u32>) -> Result<Self> {
+        let mut members = Self {
+            rows,
+            blocks: Vec::new(),
+        };
+        let copies = members.in_blocks() * x.ncols();
         memory::reserve(&mut members.blocks, "the members of clusters need", copies)?;
-        memory::reserve(
-            &mut members.rows,
-            "the members of clusters need",
-            rows.len(),
-        )?;
-        members.extend(x, rows);
+        members.copy_blocks(x, 0);
         Ok(members)
     }
 
@@ -72,13 +70,14 @@ impl ClusterMembers {
 
     /// Appends the members of another cluster.
     pub fn append(&mut self, x: &Observations, others: &ClusterMembers) {
-        self.extend(x, &others.rows);
+        let copied = self.in_blocks();
+        self.rows.extend_from_slice(&others.rows);
+        self.copy_blocks(x, copied);
     }
 
-    fn extend(&mut self, x: &Observations, rows: &[u32]) {
-        let before = self.in_blocks();
-        self.rows.extend_from_slice(rows);
-        for rows in self.rows[before..].chunks_exact(BLOCK) {
+    /// Copies the members in whole blocks, but the first `copied` ones, which are copied already.
+    fn copy_blocks(&mut self, x: &Observations, copied: usize) {
+        for rows in self.rows[copied..].chunks_exact(BLOCK) {
             let start = self.blocks.len();
             self.blocks.resize(start + BLOCK * x.ncols(), 0.0);
             copy(x, rows, &mut self.blocks[start..]);
@@ -307,12 +306,12 @@ mod tests {
                 let term = distance::to_cluster(row, target.mean, target.whitening);
                 expected.add(term, &quanta);
             }
-            let mut members = ClusterMembers::new(&x, &first).unwrap();
+            let mut members = ClusterMembers::new(&x, first.clone()).unwrap();
             let (known, kept) = (
                 members.in_blocks(),
                 members.sums(&x, 0, &target, &quanta, &Monitor::default()),
             );
-            members.append(&x, &ClusterMembers::new(&x, &second).unwrap());
+            members.append(&x, &ClusterMembers::new(&x, second.clone()).unwrap());
             assert_eq!(members.len(), first.len() + second.len());
             for (known, kept) in [(0, ExactSum::default()), (known, kept.in_blocks)] {
                 let sums = members.sums(&x, known, &target, &quanta, &Monitor::default());

@@ -99,7 +99,7 @@ impl<'a> Clusters<'a> {
         let slots = clusters.members.par_iter_mut().enumerate();
         slots.try_for_each(|(slot, members)| {
             let rows = memory::collected(CLUSTERS, problem.members_of(slot))?;
-            *members = ClusterMembers::new(problem.x, &rows)?;
+            *members = ClusterMembers::new(problem.x, rows)?;
             Ok(())
         })?;
         let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);
