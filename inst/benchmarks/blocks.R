@@ -76,11 +76,7 @@ kmeans_of <- function(memory = NULL, as_matrix = FALSE) {
 counts_of_files <- function(as_matrix = FALSE) {
   function(folder, options) {
     cells <- observations(file.path(folder, "fcs"), cofactor = 1)
-    sample <- cells
-    if (as_matrix) {
-      sample <- rep(seq_len(options$cells / at_a_time), each = at_a_time)
-      cells <- as.matrix(cells)
-    }
+    if (as_matrix) cells <- as.matrix(cells)
     shared <- list(threads = options$threads, memory = options$memory, progress = FALSE)
     shared_devices <- c(shared, backend = options$backend)
     seconds <- peaks <- numeric(0)
@@ -106,6 +102,8 @@ counts_of_files <- function(as_matrix = FALSE) {
     })
     counts <- step("populations", function() {
       found <- do.call(cut_populations, c(list(quote(top), x = quote(cells)), shared))
+      sample <- cells
+      if (as_matrix) sample <- rep(seq_len(options$cells / at_a_time), each = at_a_time)
       count_populations(found[top$leaf], sample)
     })
     list(seconds = sum(seconds), result = paste0(
