@@ -191,7 +191,8 @@ measures <- c(
   "share of right neighbours" = "%s%% of neighbours right",
   "sum of squares / gmhclust's" = "sum of squares x %s",
   "largest relative difference" = "heights within %s",
-  "largest relative error" = "distances within %s"
+  "largest relative error" = "distances within %s",
+  "adjusted Rand index" = "adjusted Rand index %s"
 )
 
 # "cuhc: 1.3 (heights within 3e-07)" of rows of peers.py.
@@ -207,8 +208,8 @@ peers_in_words <- function(rows) {
   paste0(package, ": ", seconds_in_words(rows$seconds), " (", measured, ")", collapse = "; ")
 }
 
-# gmhclust beside other packages for GPUs, from one run of peers.py, which may have been stopped
-# before it came to the other packages of its last row.
+# gmhclust beside other packages for GPUs; each row is from one run of peers.py. The last run may
+# have been stopped before it came to the other packages of its last row.
 peers_table <- function(results) {
   table <- newest(results, "peers")
   is_ours <- grepl("^gmhclust", table$package)
@@ -226,8 +227,8 @@ peers_table <- function(results) {
     paste(two_digits(range(pmax(more, 0))), collapse = " to ")
   }, "")
   structure(shown, caption = sprintf(
-    "Seconds, medians, with %s and %d threads: %s; %s. First calls, not shown, took %s s longer.",
-    ours$gpu[1], ours$threads[1], measured_on(ours), and(setdiff(table$package, ours$package)),
+    "Seconds, medians, with %s and %s threads: %s; %s. First calls, not shown, took %s s longer.",
+    ours$gpu[1], paste(unique(ours$threads), collapse = " or "), measured_on(ours), and(setdiff(table$package, ours$package)),
     paste0(names(later), " ", later, collapse = ", ")
   ))
 }
