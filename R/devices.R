@@ -23,7 +23,7 @@
 #' [gmhclust()]: With up to 208 columns, the GPU makes all merges of a large clustering itself. A
 #' GPU with less than 160 kilobytes of shared memory per thread block, such as V100 and GeForce RTX
 #' 30 to 50, does so with up to 135 columns, and one with less than 96 kilobytes, such as T4 and
-#' GeForce RTX 20, with up to 39. Only H100 and H200 have been measured. The CPU makes the merges if
+#' GeForce RTX 20, with up to 43. Only H100 and H200 have been measured. The CPU makes the merges if
 #' there are more columns or more than 1,048,576 clusters, or if single precision cannot tell
 #' thousands of clusters apart, for example those of a group far away from all other observations.
 #' If there are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori

@@ -228,7 +228,8 @@ peers_table <- function(results) {
   }, "")
   structure(shown, caption = sprintf(
     "Seconds, medians, with %s and %s threads: %s; %s. First calls, not shown, took %s s longer.",
-    ours$gpu[1], paste(unique(ours$threads), collapse = " or "), measured_on(ours), and(setdiff(table$package, ours$package)),
+    ours$gpu[1], paste(unique(ours$threads), collapse = " or "), measured_on(ours),
+    and(setdiff(table$package, ours$package)),
     paste0(names(later), " ", later, collapse = ", ")
   ))
 }

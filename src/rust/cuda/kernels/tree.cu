@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       __syncthreads();
       if (number == NONE) return;
       if (number & HELP)
-        take_chunks(tree, clusters, number % (1u << NUMBER_BITS), search, query,
+        take_chunks(tree, clusters, number % (1u << NUMBER_BITS), search, query, room,
                     number >> NUMBER_BITS & ((1u << TAG_BITS) - 1), false);
       else
         do_job(tree, clusters, number, search, query, entries, room);
@@ -144,14 +144,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #else
   bool is_alone = gridDim.x == 1;
 #endif
-  // The sequencer needs only the scratch memory of a workspace.
+  // The sequencer needs only the scratch memory of a workspace, and for sums, at the same place, a
+  // factor and a mean.
   double *rest = lists_of_block(tree).end();
   Workspace room(tree, shared, rest);
   if (!is_alone) {
     room.scratch = rest;
     room.together = SEQUENCER_TOGETHER;
   }
-  rest += is_alone ? workspace_doubles(p) : SEQUENCER_TOGETHER * scratch_doubles(p);
+  rest += is_alone ? workspace_doubles(p) : sequencer_doubles(p);
   SearchState &search = *(SearchState *)rest;
   Work work{tree, clusters, entries, room, search};
   load_sequencer(tree, sequencer);

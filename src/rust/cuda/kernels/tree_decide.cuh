@@ -83,7 +83,7 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
     prefetch_node(tree, search.node.node, search.node.shape, i % EACH, EACH);
   static_assert((DECIDED_TOGETHER + 1) * EACH <= THREADS, "threads for each");
   if (sums) {
-    sum_distances(tree, on.clusters, on.number, search, on.query);
+    sum_distances(tree, on.clusters, on.number, search, on.query, on.room);
     if (there && search.ids[i] != NONE) search.distances[i] = summed_distance(search, i);
   } else {
     auto other = [&](uint n) {

@@ -134,8 +134,8 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
 // `knows` the description of the work, `tag` is the tag of this work. Otherwise, `tag` is the tag
 // of the call for help.
 __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number,
-                                            SearchState &search, float *query, uint tag,
-                                            bool knows) {
+                                            SearchState &search, float *query,
+                                            const Workspace &room, uint tag, bool knows) {
   SharedWork &work = tree.shared_work[number];
   auto take = [&] {
     if (threadIdx.x == THREADS - 1) search.chunk = add_acquire(&work.next, 1);
@@ -167,7 +167,7 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
     if (is_sweep)
       sweep_chunk(tree, clusters, work, number, chunk, search, query);
     else
-      add_part(tree, search, chunk, chunks, tree.sums + (size_t)number * JOB_SUMS);
+      add_part(tree, search, chunk, chunks, tree.sums + (size_t)number * JOB_SUMS, room);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) atomicAdd(&work.done, 1);
@@ -179,7 +179,7 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
 template <class Describe>
 __device__ void share_work(const Tree &tree, const Clusters &clusters, uint number, uint kind,
                            uint chunks, uint most_helpers, SearchState &search, float *query,
-                           Describe describe) {
+                           const Workspace &room, Describe describe) {
   SharedWork &work = tree.shared_work[number];
   uint generation = *(volatile uint *)&work.generation + 1, tag = tag_of(generation, kind);
   describe(work);
@@ -205,7 +205,7 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   if (threadIdx.x < search.helpers)
     write_post(tree, search.base, threadIdx.x, HELP | tag << NUMBER_BITS | number);
   if (kind == SWEEP && keeps_regions(tree)) find_near_regions(tree, search, query);
-  take_chunks(tree, clusters, number, search, query, tag, true);
+  take_chunks(tree, clusters, number, search, query, room, tag, true);
   __syncthreads();
   if (threadIdx.x == 0) {
     while (load_acquire(&work.done) < chunks) {}
@@ -228,9 +228,9 @@ __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, SearchSt
 
 // Sweeps for the query of a job, by all threads of the block, with the help of other blocks.
 __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number,
-                                SearchState &search, float *query) {
+                                SearchState &search, float *query, const Workspace &room) {
   share_work(tree, clusters, number, SWEEP, chunks_of_sweep(tree), SWEEP_HELPERS, search, query,
-             [&](SharedWork &work) {
+             room, [&](SharedWork &work) {
                float *to = tree.queries + (size_t)number * tree.query_words;
                FOR_EACH(k, tree.query_words) to[k] = query[k];
                if (threadIdx.x > 0) return;
@@ -252,20 +252,20 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
 // Sums the distances between the node and the clusters of a search, by all threads of the block. If
 // `number` is the number of shared work, not NONE, and there are enough spans, other blocks help.
 __device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint number,
-                              SearchState &search, float *query) {
+                              SearchState &search, float *query, const Workspace &room) {
   find_spans(search, 1);
   if (all_spans(search) <= FEW_MEMBER_DISTANCES) return sum_few(tree, search);
   find_spans(search, SPAN);
   if (number == NONE || all_spans(search) <= SPANS_ALONE) {
     FOR_EACH(i, JOB_SUMS) search.sums[i] = 0;
     __syncthreads();
-    add_part(tree, search, 0, 1, search.sums);
+    add_part(tree, search, 0, 1, search.sums, room);
     __syncthreads();
     return;
   }
   double *sums = tree.sums + (size_t)number * JOB_SUMS;
   share_work(tree, clusters, number, DISTANCES, chunks_of_distances(search), DISTANCE_HELPERS,
-             search, query, [&](SharedWork &work) {
+             search, query, room, [&](SharedWork &work) {
                uint i = threadIdx.x;
                FOR_EACH(k, JOB_SUMS) sums[k] = 0;
                if (i == 0) {

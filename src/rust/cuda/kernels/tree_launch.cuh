@@ -83,7 +83,7 @@
 #define SEARCH_BYTES 18432
 #endif
 // Bytes of struct SearchSums, the part of SearchState that fits in the sequencer's block.
-#define SUMS_BYTES 6144
+#define SUMS_BYTES 5376
 // Number of points that a warp searches for at a time at the start.
 #if IS_WIDE
 #define POINTS_A_WARP 4

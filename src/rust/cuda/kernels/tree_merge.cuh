@@ -404,7 +404,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
       if (i == 0) search.node = mine;
       if (i < DECIDED_TOGETHER) search.sizes[i] = 0;
       if (there) put_cluster(search, i, recent(first + i));
-      sum_distances(tree, work.clusters, OF_SEQUENCER, search, nullptr);
+      sum_distances(tree, work.clusters, OF_SEQUENCER, search, nullptr, work.room);
       if (there) add(first + i, summed_distance(search, i));
     }
   } else {

@@ -91,27 +91,37 @@ __device__ __forceinline__ Quanta quanta_for(const Tree &tree, uint shape) {
   return quanta;
 }
 
-// The term of member number `m` of `from` in the sum of distances to `to`, which has these quanta.
-// A single member's distance is no sum, and has no low part.
-__device__ __forceinline__ double2 member_term(const Tree &tree, const Operand &from, uint m,
-                                               const Operand &to, const Quanta &quanta) {
-  uint p = tree.dimensions;
-  const double *x = tree.x + (size_t)tree.members[from.start + m] * p,
-               *mean = mean_of(tree, to.node);
-  Difference<IN_REGISTERS> difference(p, x, mean);
-  double distance = to.shape == NONE ? difference.to_identity(p)
-                                     : difference.to_shape(p, bands_of(tree, to.shape));
-  return from.size == 1 ? make_double2(distance, 0) : exact_term(distance, quanta);
+// What the distances of members to a node are computed from: its mean, its factor in bands, which
+// counts only if it has a shape, and its quanta.
+struct Target {
+  const double *mean, *factor;
+  bool has_shape;
+  Quanta quanta;
+};
+
+__device__ __forceinline__ Target target_of(const Tree &tree, const Operand &to) {
+  return {mean_of(tree, to.node), bands_of(tree, to.shape), to.shape != NONE,
+          quanta_for(tree, to.shape)};
 }
 
-// The lane's share of the sum of distances to `to`, over the members `first` to `end` - 1 of
+// The term of member number `m` of `from` in the sum of distances to a target. A single member's
+// distance is no sum, and has no low part.
+__device__ __forceinline__ double2 member_term(const Tree &tree, const Operand &from, uint m,
+                                               const Target &to) {
+  uint p = tree.dimensions;
+  const double *x = tree.x + (size_t)tree.members[from.start + m] * p;
+  Difference<IN_REGISTERS> difference(p, x, to.mean);
+  double distance = to.has_shape ? difference.to_shape(p, to.factor) : difference.to_identity(p);
+  return from.size == 1 ? make_double2(distance, 0) : exact_term(distance, to.quanta);
+}
+
+// The lane's share of the sum of distances to a target, over the members `first` to `end` - 1 of
 // `from`; by a warp.
 __device__ __forceinline__ double2 sum_of_lane(const Tree &tree, const Operand &from,
-                                               const Operand &to, uint first, uint end) {
-  Quanta quanta = quanta_for(tree, to.shape);
+                                               const Target &to, uint first, uint end) {
   double2 sum = make_double2(0, 0);
   for (uint m = first + threadIdx.x % WARP; m < end; m += WARP) {
-    double2 term = member_term(tree, from, m, to, quanta);
+    double2 term = member_term(tree, from, m, to);
     sum.x += term.x;
     sum.y += term.y;
   }

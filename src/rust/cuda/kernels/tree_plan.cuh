@@ -23,8 +23,17 @@ __device__ __forceinline__ void post_requests(const Work &work, uint first) {
       bool guesses = kind == PAIR_UNION ? candidate == 1 : sequencer.guesses[subject];
       MergeRequest wanted =
           merge_request(work, kind, subject, candidate, sequencer.request_depths[request]);
-      uint number = prepare(tree, wanted, guesses);
-      if (kind == GUESSED_UNION) sequencer.follows[subject] = number;
+      uint members = 0;
+      if (has_full_distances(tree))
+        members = size_for(tree, sequencer, wanted.lower_node) +
+                  size_for(tree, sequencer, wanted.higher_node);
+      bool is_first = kind == PAIR_UNION && subject == sequencer.sorted[0];
+      if (may_prepare(sequencer, members, is_first)) {
+        uint number = prepare(tree, wanted, members, guesses);
+        if (kind == GUESSED_UNION) sequencer.follows[subject] = number;
+      } else if (kind != PAIR_UNION) {
+        sequencer.is_early[subject] = true;
+      }
     }
   }
   hash_new_jobs(sequencer);
@@ -91,11 +100,15 @@ __device__ void plan(const Work &work) {
   if (i == 0) {
     sequencer.inserted = sequencer.posted = sequencer.request_count = sequencer.listed_count = 0;
     sequencer.is_urgent = false;
+    sequencer.pending_members = 0;
     sequencer.plans += 1;
     if (is_whole) sequencer.whole_plan_at = sequencer.merges;
   }
   __syncthreads();
   if (count == 0) return;
+  bool is_large =
+      has_full_distances(tree) && state_of(sequencer, i) == PENDING && sequencer.sizes[i] >= LARGE;
+  if (is_large) atomicAdd(&sequencer.pending_members, sequencer.sizes[i]);
   FirstEntries entries(sequencer, count);
   ulong horizon = sequencer.values[sequencer.sorted[count - 1]];
   request_for_entries(tree, sequencer, entries, count);

@@ -115,7 +115,8 @@ struct Sequencer {
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
   uint done; // number of jobs whose results are taken
   uint first_post, request_count;
-  uint is_urgent; // whether the first entry has no job yet
+  uint is_urgent;       // whether the first entry has no job yet
+  uint pending_members; // of all large unions that are pending
   uint to_post[JOBS], posted;
   // Jobs whose next merges a plan requests, and their number; whether these merges may be
   // speculated on; and the last speculative merge after each job.
@@ -125,8 +126,8 @@ struct Sequencer {
   uint listed_in[JOBS], plans, whole_plan_at;
   // Whether the merges that may follow a speculative union have changed since it was listed.
   unsigned char is_changed[JOBS];
-  // Whether a plan has listed the union before another union, with which it may be joined, had a
-  // job.
+  // Whether a plan has listed the union too early: before another union, with which it may be
+  // joined, had a job; or while too many members were pending.
   unsigned char is_early[JOBS];
   unsigned char listed_depths[JOBS]; // depths of the listed jobs
   // Unused numbers, for new jobs.

@@ -38,6 +38,12 @@ __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
   return (IS_WIDE ? 0 : banded_length(p)) + 3 * p + BLOCK_TOGETHER * scratch_doubles(p);
 }
 
+// Doubles of the part of a workspace that the sequencer needs; an even number.
+__host__ __device__ __forceinline__ uint sequencer_doubles(uint p) {
+  uint scratch = SEQUENCER_TOGETHER * scratch_doubles(p), target = banded_length(p) + p;
+  return IS_WIDE || scratch >= target ? scratch : (target + 1) / 2 * 2;
+}
+
 // Relative slack of moments in single precision, as in frame.rs.
 #define MOMENT_SLACK 1e-6
 __device__ __forceinline__ float *speculative_row(const Tree &tree, uint node) {

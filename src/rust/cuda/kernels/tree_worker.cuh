@@ -119,7 +119,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
     if (search.parts > 1 || tree.balls <= ALONE)
       sweep_alone(tree, clusters, search, query);
     else
-      sweep_with_help(tree, clusters, number, search, query);
+      sweep_with_help(tree, clusters, number, search, query, room);
   });
   if (threadIdx.x == 0) {
     job.made_at = search.made_at;

@@ -313,7 +313,7 @@ static void share_all(Model &model) {
         ulong alone = digest(search);
         uint count = search.found;
         __syncthreads();
-        sweep_with_help(tree, clusters, own, search, mine.query);
+        sweep_with_help(tree, clusters, own, search, mine.query, mine.room);
         model.expect(search.found == count, "a sweep finds each cluster once");
         if (search.found == count)
           model.expect(digest(search) == alone, "a sweep with help finds the same");
@@ -323,11 +323,11 @@ static void share_all(Model &model) {
         find_spans(search, SPAN);
         FOR_EACH(k, JOB_SUMS) search.sums[k] = 0;
         __syncthreads();
-        add_part(tree, search, 0, 1, search.sums);
+        add_part(tree, search, 0, 1, search.sums, mine.room);
         __syncthreads();
         FOR_EACH(k, JOB_SUMS) expected[k] = search.sums[k];
         __syncthreads();
-        sum_distances(tree, clusters, own, search, mine.query);
+        sum_distances(tree, clusters, own, search, mine.query, mine.room);
         FOR_EACH(k, JOB_SUMS)
         model.expect(search.sums[k] == expected[k], "each chunk is done once");
       }
@@ -345,7 +345,7 @@ static void share_all(Model &model) {
     if (number == NONE) return;
     uint own = number % (1u << NUMBER_BITS), tag = number >> NUMBER_BITS & ((1u << TAG_BITS) - 1);
     model.expect(number & HELP && own < OWNERS, "a post is whole");
-    take_chunks(tree, clusters, own, search, mine.query, tag, false);
+    take_chunks(tree, clusters, own, search, mine.query, mine.room, tag, false);
     __syncthreads();
     if (i == 0) model.helping[own][tag] -= 1;
   }

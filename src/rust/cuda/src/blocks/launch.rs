@@ -13,13 +13,13 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
-use rayon::prelude::*;
 
 use super::arrays::{
     balls, doubles, shared_bytes, singles, words, Arrays, Doubles, Partner, Singles, Task, Words,
     MOST_IN_REGISTERS, PARTNERS,
 };
-use super::tasks::{copy_observations, sorted_slots, starts, tasks};
+use super::fetched::{Fetched, CONVERTED_TOGETHER};
+use super::tasks::{copy_observations, sorted_slots, tasks};
 use super::variant::{equal_problems, Variant};
 use crate::device::{Device, DriverResult};
 use crate::mapped::MappedWords;
@@ -393,61 +393,6 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// The merges of all problems, as the device stores them.
-struct Fetched {
-    lower: Vec<u32>,
-    higher: Vec<u32>,
-    heights: Vec<f64>,
-}
-
-/// Number of observations whose merges are converted at a time. If it is too high, merges are in
-/// memory twice; if too low, threads wait for each other.
-const CONVERTED_TOGETHER: usize = 4 << 20;
-
-impl Fetched {
-    /// The merges of each problem. Works on the threads of the calling pool. Begins with the last
-    /// problems, and gives back the memory of what is converted: all merges together take 16 bytes
-    /// for each observation, here and in the result.
-    fn into_merges(mut self, problems: &[&Problem<'_>], together: usize) -> Vec<Vec<Merge>> {
-        let starts = starts(problems, 0);
-        let mut from_last = Vec::with_capacity(problems.len());
-        let mut rest = problems.len();
-        while rest > 0 {
-            let end = self.heights.len();
-            let first = starts[..rest].partition_point(|&start| start + together < end);
-            let first = first.min(rest - 1);
-            let merges = |index: usize| -> Vec<Merge> {
-                let places = starts[index]..starts[index] + problems[index].clusters() - 1;
-                places.map(|at| self.merge(at)).collect()
-            };
-            let converted = (first..rest).into_par_iter().rev().map(merges);
-            from_last.par_extend(converted);
-            self.truncate(starts[first]);
-            rest = first;
-        }
-        from_last.reverse();
-        from_last
-    }
-
-    fn merge(&self, at: usize) -> Merge {
-        Merge {
-            lower: self.lower[at],
-            higher: self.higher[at],
-            height: self.heights[at],
-        }
-    }
-
-    fn truncate(&mut self, length: usize) {
-        fn shorten<T>(values: &mut Vec<T>, length: usize) {
-            values.truncate(length);
-            values.shrink_to_fit();
-        }
-        shorten(&mut self.lower, length);
-        shorten(&mut self.higher, length);
-        shorten(&mut self.heights, length);
-    }
-}
-
 impl Drop for Launch<'_> {
     /// Stops the kernels and waits for their end, since they work in this memory.
     fn drop(&mut self) {
@@ -462,53 +407,7 @@ impl Drop for Launch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
-    use gmhclust_core::testing::observations;
-
     use super::*;
-
-    #[test]
-    fn merges_of_each_problem_are_at_its_places() {
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let x = observations((0..60).map(f64::from).collect(), 60, 1);
-        let of = |sizes: &[u32]| -> Vec<Problem> {
-            let ends = sizes.iter().scan(0, |end, size| {
-                *end += size;
-                Some((*end - size, *end))
-            });
-            ends.map(|(start, end)| Problem::of_observations(&x, start..end, options))
-                .collect()
-        };
-        for sizes in [&[7][..], &[20, 20, 9, 1, 1, 2], &[2; 30]] {
-            let problems = of(sizes);
-            let problems: Vec<&Problem> = problems.iter().collect();
-            let all = sizes.iter().sum::<u32>();
-            for together in [1, 10, 25, 1000] {
-                let fetched = Fetched {
-                    lower: (0..all).collect(),
-                    higher: (0..all).map(|at| at + 1).collect(),
-                    heights: (0..all).map(f64::from).collect(),
-                };
-                let found = fetched.into_merges(&problems, together);
-                for ((merges, size), start) in found.iter().zip(sizes).zip(starts(&problems, 0)) {
-                    let lower = (start as u32..).take(*size as usize - 1);
-                    let expected = lower.map(|lower| Merge {
-                        lower,
-                        higher: lower + 1,
-                        height: f64::from(lower),
-                    });
-                    assert_eq!(*merges, Vec::from_iter(expected), "{sizes:?}, {together}");
-                }
-                assert_eq!(found.len(), sizes.len());
-            }
-        }
-    }
 
     #[test]
     fn chunks_are_all_problems_and_grow() {

@@ -5,6 +5,7 @@ mod agglomerate;
 mod arrays;
 #[cfg(test)]
 mod decisions;
+mod fetched;
 mod launch;
 mod tasks;
 mod variant;

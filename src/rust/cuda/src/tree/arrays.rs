@@ -24,7 +24,7 @@ const DECIDED_TOGETHER: usize = 16;
 /// Partial sums of a job: two for each direction of each distance.
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
 /// Bytes of shared memory for sums of members' distances.
-const SUMS_BYTES: usize = 6_144;
+const SUMS_BYTES: usize = 5_376;
 /// Entries of each of the two ring buffers, `posted` and `done`.
 const RING: usize = 16_384;
 /// Slots that a search leaves out.
@@ -68,8 +68,7 @@ struct ListSizes {
     block_together: usize,
 }
 
-/// Largest number of columns of the module with the shortest lists. Up to this number, sums over
-/// many members are fast, too.
+/// Largest number of columns of the module with the shortest lists.
 pub const FEW_COLUMNS: usize = 16;
 const OF_FEW_COLUMNS: ListSizes = ListSizes {
     jobs: 128,
@@ -584,7 +583,18 @@ impl TreeSizes {
             Distance::FullMahalanobis => SUMS_BYTES,
         };
         let rows = job_rows + candidates + recent_rows + 16;
-        lists.sequencer_bytes + rows + self.scratch_bytes(SEQUENCER_TOGETHER) + sums
+        lists.sequencer_bytes + rows + self.sequencer_scratch_bytes() + sums
+    }
+
+    /// Bytes of the sequencer's working memory, `sequencer_doubles` in tree_union.cuh: for the
+    /// distances that it computes together, or for a factor and a mean.
+    fn sequencer_scratch_bytes(&self) -> usize {
+        let scratch = self.scratch_bytes(SEQUENCER_TOGETHER);
+        if self.is_wide() {
+            return scratch;
+        }
+        let target = banded_len(self.dimensions) + self.dimensions;
+        scratch.max(8 * target.next_multiple_of(2))
     }
 
     /// Bytes of shared memory of a block of `reshape_all`.
@@ -636,7 +646,7 @@ mod tests {
     use super::*;
     use crate::arguments::{check, constants};
 
-    /// The help of `gpu_devices()` says that a T4 has room for 39 columns, a V100 for 135, and an
+    /// The help of `gpu_devices()` says that a T4 has room for 43 columns, a V100 for 135, and an
     /// A100 for all.
     #[test]
     fn blocks_of_small_gpus_have_room() {
@@ -657,7 +667,7 @@ mod tests {
         };
         let fits = |p, most_columns, kilobytes: usize| needed(p, most_columns) <= kilobytes << 10;
         assert!(fits(FEW_COLUMNS, FEW_COLUMNS, 64) && !fits(FEW_COLUMNS + 1, 52, 64));
-        assert!(fits(39, 104, 64) && !fits(40, 104, 64) && !fits(40, 208, 64));
+        assert!(fits(43, 104, 64) && !fits(44, 104, 64) && !fits(44, 208, 64));
         assert!(fits(52, 52, 96) && fits(135, 208, 96) && !fits(136, 208, 96));
         assert!(fits(208, 208, 163));
     }

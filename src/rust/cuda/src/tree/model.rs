@@ -30,7 +30,7 @@ struct Turns {
 }
 
 /// Small sizes, so that ring buffers and tags wrap around and blocks share all work.
-const SMALL: [&str; 11] = [
+const SMALL: [&str; 14] = [
     "DIMENSIONS=16",
     "RECENT=8",
     "ALONE=0",
@@ -41,6 +41,9 @@ const SMALL: [&str; 11] = [
     "SPANS_ALONE=7",
     "SPAN=2",
     "FEW_MEMBER_DISTANCES=8",
+    "LONG_DIRECTION=2",
+    "LARGE=3",
+    "MOST_MEMBERS=8",
     "MANY_BALLS=(tree.dimensions%2?1:4096)",
 ];
 

@@ -24,7 +24,7 @@ const DIMENSIONS: [usize; 13] = [1, 2, 5, 14, 16, 17, 32, 40, 43, 52, 53, 104, 2
 fn most_columns() -> usize {
     let (_, shared_memory) = Device::shared(0).unwrap().abilities().unwrap();
     match shared_memory >> 10 {
-        0..96 => 39,
+        0..96 => 43,
         96..160 => 135,
         _ => MOST_COLUMNS,
     }
@@ -150,6 +150,17 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
         }
     }
     assert_eq!(trees.counts(), (10, 10));
+}
+
+/// Blocks copy the factor of a cluster for the distances of at least 256 members to it.
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_sums_over_members_in_many_columns_on_small_data() {
+    let trees = trees_of_gpu(1.0);
+    let x = draw(&mut Random(80), Data::Plain, 700, 43);
+    let options = options_of(Distance::FullMahalanobis, 100.0, Subthreshold::Mahal);
+    compare(&trees, &x, None, &options, "700 × 43");
+    assert_eq!(trees.counts(), (1, 1));
 }
 
 /// In many columns, far more clusters are near than a block lists at a time.
