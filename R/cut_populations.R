@@ -62,13 +62,14 @@
 #' density, whatever their sizes. In the *weighted* depth, the sizes are the weights. Two clusters
 #' are separate if the depth is below 0.3 and the weighted depth is below 0.7. They are also
 #' separate if the depth is below 0.5 and the weighted depth is below 0.1: this finds small distant
-#' clusters, and for clusters that only this rule separates, the weighted depth is reported. With
-#' fewer than 5 cells in a cluster, or fewer than one cell for every two columns, the depth counts
-#' as 1. From the leaves of the condensed tree to its root, the clusters on one side of a split are
-#' compared with the clusters on the other side. While any two clusters are not separate, the two
-#' most similar clusters are united. So a population may be a union of clusters from several parts
-#' of the tree. A cloud without a valley stays one population. Large clusters are represented by
-#' 2,000 cells, evenly spaced in the leaf order of the tree; nothing is random.
+#' clusters, and for clusters that only this rule separates, the weighted depth is reported. The
+#' depth counts as 1 if a cluster has fewer than 4 cells (5 once cells have changed sides) or fewer
+#' than one cell for every two columns, or if both together have fewer than two cells for every
+#' column. From the leaves of the condensed tree to its root, the clusters on one side of a split
+#' are compared with the clusters on the other side. While any two clusters are not separate, the
+#' two most similar clusters are united. So a population may be a union of clusters from several
+#' parts of the tree. A cloud without a valley stays one population. Large clusters are represented
+#' by 2,000 cells, evenly spaced in the leaf order of the tree; nothing is random.
 #'
 #' Many populations have no valleys between them: stages of activation, or levels of one marker.
 #' Then several numbers of populations are reasonable. `level = "finer"` applies every split that
@@ -126,13 +127,13 @@
 #'     \item{`separation`}{a data frame with a row for each population: the `nearest` other
 #'       population, which is the most similar one, and the depth of the `valley` between both. `NA`
 #'       without `x`.}
-#'     \item{`splits`}{a data frame with a row for each split, from the top: the split of row s
-#'       makes population s + 1 of `cut_populations(tree, s + 1)`. Columns: the number of the
+#'     \item{`splits`}{a data frame with a row for each split, from the top: the first s splits
+#'       make the s + 1 populations of `cut_populations(tree, s + 1)`. Columns: the number of the
 #'       `cluster` that the split divides, where 1 is the whole tree, and split s makes clusters 2s
 #'       and 2s + 1; the numbers of members of the two clusters, `first` and `second`; the `height`
 #'       of the merge; the depth of the `valley` between the two clusters, `NA` without `x`.}
-#'     \item{`clusters`}{for each cluster of `splits`, the population that it is part of, 0 for
-#'       none.}
+#'     \item{`clusters`}{for each cluster of `splits`, the population of which it is one of the
+#'       `roots`; 0 for all other clusters, also for those within a population.}
 #'     \item{`roots`}{a list with an element for each population: the merges (row numbers of
 #'       `tree$merge`) that complete its clusters; for a single leaf, the negative number of the
 #'       leaf.}

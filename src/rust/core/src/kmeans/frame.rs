@@ -102,7 +102,7 @@ fn share(columns: usize) -> f64 {
 }
 
 /// A power of two that scales the difference of any two values of at most this magnitude to below
-/// 1; 0 if there is none.
+/// 1/2, on which [`Frame::tiny_of_halves`] relies; 0 if there is none.
 pub fn unit_of(largest: f64) -> f64 {
     let below = if largest == 0.0 {
         1.0

@@ -2,16 +2,17 @@
 //!
 //! Every assignment is the result of comparing an observation with all centers: the nearest center
 //! has the least sum of squares, in double precision and in the order of the coordinates; ties go
-//! to the smallest number. Every center is the sum of its members in the order of their numbers,
-//! divided by their number. These are exactly the operations of R's `kmeans(algorithm = "Lloyd")`.
+//! to the smallest number. Every center is the sum of its members in the order of their rows,
+//! divided by their count. These are exactly the operations of R's `kmeans(algorithm = "Lloyd")`.
 //!
 //! If centers have moved little, bounds on an observation's distances to its own center and to all
 //! other centers prove that the observation stays in its cluster (Hamerly, SIAM International
 //! Conference on Data Mining, 2010, doi:10.1137/1.9781611972801.12). All other observations are
 //! compared with all centers by bounds in single precision (screen.rs), and where these leave more
 //! than one center, in double precision (exact.rs). A GPU (kernels/kmeans.cu) does the same, with
-//! the same result, but compares all observations in every iteration, many centers in half
-//! precision first ([`frame::Frame::share_of_halves`]), and very many only near the own center.
+//! the same result, but compares all observations in every iteration. With many centers, it first
+//! compares in half precision ([`frame::Frame::share_of_halves`]). With very many, it compares an
+//! observation only with centers near its own.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;

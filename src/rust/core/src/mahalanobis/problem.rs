@@ -99,7 +99,8 @@ impl<'a> Problem<'a> {
 
     /// A lower bound on the bytes that agglomeration takes besides the observations: means in
     /// double and single precision, members for full Mahalanobis distances, and a few candidates
-    /// per cluster. Measured; see *Time and memory* in the help page of `gmhclust()`.
+    /// per cluster. Less than what inst/benchmarks/memory.R measured, which is in the help page of
+    /// `gmhclust()`: a clustering for which there is room must not be refused.
     pub fn working_memory(&self) -> f64 {
         let p = self.x.ncols();
         let each = match self.options.distance {

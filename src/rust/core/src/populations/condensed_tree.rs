@@ -30,10 +30,12 @@ pub struct CondensedTree {
 }
 
 impl CondensedTree {
-    /// Makes the condensed tree of an R `hclust` of n leaves, given its rows `merge` and the
-    /// `members` of its leaves. `node` and `split` describe each cluster. Its `node` is the node at
-    /// its top: a leaf 1 … n, or n + j for merge j. Its `split` is the number s of the split that
-    /// divides it into the clusters 2s and 2s + 1, all numbered from 1; 0 if no split divides it.
+    /// The condensed tree that `condense()` in R/condensed_tree.R has found in an R `hclust` of n
+    /// leaves, with its rows `merge` and the `members` of its leaves. Orders the observations so
+    /// that those of a cluster follow each other. `node` and `split` describe each cluster. Its
+    /// `node` is the node at its top: a leaf 1 … n, or n + j for merge j. Its `split` is the number
+    /// s of the split that divides it into the clusters 2s and 2s + 1, all numbered from 1; 0 if no
+    /// split divides it.
     ///
     /// `leaf` is the leaf, from 1, of each observation; `None` if the observations are the leaves.
     /// `compare` orders observations by their values, so that the result hardly depends on the

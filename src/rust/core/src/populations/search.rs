@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::monitor::Monitor;
 
 /// Balanced depth of a valley below which two groups are apart, if the weighted depth is below
-/// [`MAX_WEIGHTED_DEPTH`], too. F was within 0.005 of its best from 0.3 to 0.35. Above 0.4, single
-/// populations were divided; below 0.25, some populations were missed.
+/// [`MAX_WEIGHTED_DEPTH`], too. The mean F1 score was within 0.005 of its best from 0.3 to 0.35.
+/// Above 0.4, single populations were divided; below 0.25, some populations were missed.
 ///
 /// This constant and the next three were chosen with a first version in R, on the cells of
 /// `inst/benchmarks/populations.R`; no script in this repository varies them.
@@ -31,11 +31,11 @@ const MAX_WEIGHTED_DEPTH_OF_SMALL_SIDE: f64 = 0.1;
 
 /// The finer level stops at the first split from the top with at least this depth of the valley,
 /// which is hardly a valley.
-const FINER: f64 = 0.9;
+const NO_VALLEY_DEPTH: f64 = 0.9;
 
 /// Smallest share of a cluster's members that must be left below a split for a finer level. If less
 /// is left, most members would be in no population.
-const LEAST_LEFT: f64 = 0.25;
+const MIN_SHARE_LEFT: f64 = 0.25;
 
 /// The similarity of two groups: above 0, they belong together; otherwise they are apart.
 fn similarity(valley: Valley) -> f64 {
@@ -303,10 +303,10 @@ impl<'a> PopulationSearch<'a> {
                 within[first] = Some(group);
                 within[first + 1] = Some(group);
                 let left = tree.members[first] + tree.members[first + 1];
-                let divides = has_valley && left >= LEAST_LEFT * tree.members[cluster];
+                let divides = has_valley && left >= MIN_SHARE_LEFT * tree.members[cluster];
                 if divides
                     && is_reached[cluster]
-                    && valleys[CondensedTree::split_of(first)] >= FINER
+                    && valleys[CondensedTree::split_of(first)] >= NO_VALLEY_DEPTH
                 {
                     has_valley = false;
                 }

@@ -1,14 +1,15 @@
 //! The density valley between two groups of points.
 //!
 //! Both groups are projected on the line that separates them best, Fisher's linear discriminant
-//! (S_A + S_B)⁻¹·(m_A − m_B). The depth of the valley is the lowest density between the medians of
-//! both, divided by the lower of the two peaks beside it: 0 for an empty valley, 1 for none.
+//! (S_A + S_B)⁻¹·(m_A − m_B), for the covariances S and the means m of both groups. The depth of
+//! the valley is the lowest density between the medians of both, divided by the lower of the two
+//! peaks beside it: 0 for an empty valley, 1 for none.
 //!
 //! * Both sides have the same weight ([`Valley::balanced`]), so that a large side does not drown a
 //!   small one.
 //! * The line is estimated, so with many columns it separates any two samples. Each point is
-//!   projected on the line of all other points (leave-one-out), up to a factor of 1 + 1/n of the
-//!   scatter of its side, by the Sherman–Morrison formula.
+//!   projected on the line of all other points (leave-one-out), by the Sherman–Morrison formula.
+//!   Only the divisor of its side's covariance stays that of all points.
 //! * A tree may assign doubtful points to either side. So before the projection, points are
 //!   reassigned once, by the posterior of two normal distributions.
 
@@ -23,15 +24,15 @@ pub const ENOUGH_POINTS: usize = 2000;
 /// their noise.
 const LEAST_POINTS: usize = 4;
 /// Smallest number of points of a side after the reassignment.
-const LEAST_LEFT: usize = 5;
+const LEAST_POINTS_LEFT: usize = 5;
 /// Largest number of columns per point of a side. With fewer points, the line follows their noise:
 /// the row `small` of `inst/benchmarks/populations.R --clouds` (300 points in 20 columns) lost
 /// tails of 5 or 6 points.
 const COLUMNS_PER_POINT: usize = 2;
 
-/// Weight, in points per column, of the pooled covariance in the covariance of each side. With it,
-/// the covariance of a side with fewer points than columns has an inverse, and the reassignment
-/// does not follow the noise of these points.
+/// Weight, in points per column, of the covariance of all points together in the covariance of each
+/// side. With it, the covariance of a side with fewer points than columns has an inverse, and the
+/// reassignment does not follow the noise of these points.
 const SHARED_POINTS: f64 = 0.1;
 
 /// Smallest width of the kernel, as a share of the range: two points that are nearer count as one.
@@ -168,7 +169,7 @@ enum Reassignment {
 /// Reassigns each point to the side with the higher posterior density, of two normal distributions.
 fn reassign(a: &Group, b: &Group) -> Reassignment {
     let p = a.points.width();
-    let shared = shared_covariance(&a.points, &b.points);
+    let shared = covariance_of_all(&a.points, &b.points);
     let (Some(by_a), Some(by_b)) = (
         log_densities(a, b, &shared, true),
         log_densities(a, b, &shared, false),
@@ -185,7 +186,7 @@ fn reassign(a: &Group, b: &Group) -> Reassignment {
         return Reassignment::None;
     }
     let left = to_a.iter().filter(|&&to_a| to_a).count();
-    if left.min(to_a.len() - left) < LEAST_LEFT.max(p / COLUMNS_PER_POINT) {
+    if left.min(to_a.len() - left) < LEAST_POINTS_LEFT.max(p / COLUMNS_PER_POINT) {
         return Reassignment::TooFewLeft;
     }
     let side = |is_a: bool| {
@@ -219,7 +220,7 @@ fn reassign(a: &Group, b: &Group) -> Reassignment {
 }
 
 /// The covariance of the points of both sides together.
-fn shared_covariance(a: &Centred, b: &Centred) -> Vec<f64> {
+fn covariance_of_all(a: &Centred, b: &Centred) -> Vec<f64> {
     let (m_a, m_b) = (a.count as f64, b.count as f64);
     let delta: Vec<f64> = a.mean.iter().zip(&b.mean).map(|(a, b)| a - b).collect();
     let between = m_a * m_b / (m_a + m_b);
@@ -237,8 +238,8 @@ fn shared_covariance(a: &Centred, b: &Centred) -> Vec<f64> {
 /// The logarithm of the density of side a (or b) times its number of members, at the points of a,
 /// then of b; `None` if the side's covariance is singular.
 fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec<f64>> {
-    /// Regularisation: added to variances, as a share of the unit of the columns, so that rounding
-    /// makes no variance negative.
+    /// Regularisation: added to variances, so that rounding makes none negative. The columns are
+    /// scaled to a standard deviation of about 1.
     const RIDGE: f64 = 1e-9;
 
     let side = if of_a { a } else { b };
@@ -273,10 +274,11 @@ fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec
 /// The projections of the points of a and of b on Fisher's line, each on the line of all other
 /// points, measured from the midpoint of the two means.
 pub(super) fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
-    /// Regularisation, for columns that are constant within both sides: added to the pooled
-    /// covariance, as a share of it.
+    /// Regularisation, for columns that are constant within both sides: this share of the sum of
+    /// both covariances and of δδᵀ is added to that sum, where δ is the difference of the means.
     const RIDGE: f64 = 1e-6;
-    /// Regularisation, added to variances, as a share of the unit of the columns.
+    /// Regularisation, added to variances. The columns are scaled to a standard deviation of about
+    /// 1.
     const RIDGE_OF_UNIT: f64 = 1e-10;
 
     let p = a.width();

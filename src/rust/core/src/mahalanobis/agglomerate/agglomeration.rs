@@ -26,7 +26,7 @@ pub struct Agglomeration<'a> {
     pub queue: Queue<QueueEntry>,
     pub screen: CpuScreen,
     pub prepared: HashMap<(u32, u32), PreparedMerge>,
-    /// Number of merges to prepare at a time.
+    /// Half the number of entries of the queue that a preparation looks at.
     pub batch: usize,
     pub radius: RadiusFactors,
     pub merges: Vec<Merge>,
@@ -80,7 +80,7 @@ impl<'a> Agglomeration<'a> {
         let floor = candidates.floor.to_bits();
         let (value, kind, partner, partner_birth) = match candidates.heap.peek() {
             Some(Reverse(first)) if first.value < floor => {
-                let kind = if first.decided {
+                let kind = if first.is_exact {
                     EntryKind::Distance
                 } else {
                     EntryKind::Bound

@@ -6,21 +6,22 @@ use std::collections::BinaryHeap;
 use crate::mahalanobis::screen::ScreenAnswer;
 
 /// A neighbour of a cluster, with a lower bound on its distance or the distance itself. Candidates
-/// are ordered by value. At equal values, bounds come before distances, since a bound may hide a
-/// smaller slot. At equal values of one kind, the lower partner comes first.
+/// are ordered by value. At equal values, bounds come before distances: the distance behind the
+/// bound may be equal, too, and then the lower slot comes first. At equal values of one kind, the
+/// lower partner comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     /// The bits of the bound or distance. Both are ≥ 0, so their bits order them.
     pub value: u64,
     /// Whether the value is the distance.
-    pub decided: bool,
+    pub is_exact: bool,
     pub partner: u32,
     pub partner_birth: u32,
 }
 
 impl Candidate {
     /// This candidate with its distance in place of the bound.
-    pub fn decided(self, distance: f64) -> Self {
+    pub fn with_distance(self, distance: f64) -> Self {
         // The distance is NaN after an overflow. Then the tree is rejected at the end.
         debug_assert!(
             f64::from_bits(self.value) <= distance || distance.is_nan(),
@@ -28,7 +29,7 @@ impl Candidate {
         );
         Self {
             value: distance.to_bits(),
-            decided: true,
+            is_exact: true,
             ..self
         }
     }
@@ -50,7 +51,7 @@ impl Candidates {
         let candidate = |(bound, partner): (f64, u32)| {
             Reverse(Candidate {
                 value: bound.to_bits(),
-                decided: false,
+                is_exact: false,
                 partner,
                 partner_birth: births[partner as usize],
             })

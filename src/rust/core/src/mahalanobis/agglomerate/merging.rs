@@ -13,7 +13,7 @@ use crate::merge::Merge;
 impl Agglomeration<'_> {
     /// Does the next step for the head of the queue: sweeps again, drops a stale candidate,
     /// replaces a bound by the distance, or merges.
-    pub fn settle(&mut self, head: QueueEntry) -> Result<()> {
+    pub fn process(&mut self, head: QueueEntry) -> Result<()> {
         if !self.has_owner(&head) {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Agglomeration<'_> {
             if bound < candidates.floor {
                 candidates.heap.push(Reverse(Candidate {
                     value: bound.to_bits(),
-                    decided: false,
+                    is_exact: false,
                     partner,
                     partner_birth,
                 }));

@@ -88,8 +88,11 @@ pub fn with_cpu_screens(
     let mut state = Agglomeration::new(problem, bounding_box, monitor)?;
     state.start()?;
     while state.count() > 1 {
-        let head = state.queue.take(0).expect("every active cluster is queued");
-        state.settle(head)?;
+        let head = state
+            .queue
+            .take(0)
+            .expect("all active clusters but the oldest are queued");
+        state.process(head)?;
         if let [first] = &state.merges[..] {
             if !distinct.accepts(first.height) {
                 return Ok(None);

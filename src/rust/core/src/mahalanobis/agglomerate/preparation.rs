@@ -18,17 +18,22 @@ const MOST_SUCCESSORS: usize = 4;
 /// it.
 const OVERSUBSCRIPTION: usize = 4;
 
-/// Number of merges in the largest batch, for few threads. If it is smaller, threads are not
-/// equally busy. If it is larger, more merges are outdated before their turn comes. Only the time
-/// depends on it.
+/// Largest batch, for few threads. If it is smaller, threads are not equally busy. If it is larger,
+/// more merges are outdated before their turn comes. Only the time depends on it.
 const LARGEST_BATCH: usize = 32;
 
-/// Number of merges per thread in the largest batch, for many threads. Only the time depends on it.
+/// Largest batch for each thread, for many threads. Only the time depends on it.
 const MERGES_PER_THREAD: usize = 4;
 
-/// Largest number of merges that are prepared together.
+/// The largest batch, see [`Agglomeration::batch`].
 pub fn largest_batch() -> usize {
     LARGEST_BATCH.max(MERGES_PER_THREAD * rayon::current_num_threads())
+}
+
+/// The merges that are probably next.
+struct ExpectedMerges {
+    unprepared: Vec<ExpectedMerge>,
+    all: Vec<ExpectedMerge>,
 }
 
 impl Agglomeration<'_> {
@@ -36,7 +41,7 @@ impl Agglomeration<'_> {
     /// One thread prepares a merge and its successors.
     pub fn prepare(&mut self, entry: &QueueEntry) {
         self.forget_preparations();
-        let (new, expected) = self.next_pairs(entry);
+        let ExpectedMerges { unprepared, all } = self.expected_merges(entry);
         let threads = rayon::current_num_threads();
         let wanted = self.screen.wanted(2);
         let preparer = Preparer {
@@ -44,18 +49,19 @@ impl Agglomeration<'_> {
             screen: &self.screen,
             wanted,
             radius: &self.radius,
-            expected: &expected,
-            threads: (OVERSUBSCRIPTION * threads / new.len()).clamp(1, threads),
+            expected: &all,
+            threads: (OVERSUBSCRIPTION * threads / unprepared.len()).clamp(1, threads),
             most_successors: if threads > 1 { MOST_SUCCESSORS } else { 0 },
         };
         let prepare = |merge: &ExpectedMerge| preparer.prepare(merge.pair);
         let positions = self.screen.active().positions();
-        let coordinates = new.len() * positions * self.active.problem.x.ncols();
+        let coordinates = unprepared.len() * positions * self.active.problem.x.ncols();
         let prepared: Vec<(PreparedMerge, Vec<SearchOutcome>)> =
             if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {
-                new.iter().map(prepare).collect()
+                unprepared.iter().map(prepare).collect()
             } else {
-                new.par_iter().with_max_len(1).map(prepare).collect()
+                let unprepared = unprepared.par_iter().with_max_len(1);
+                unprepared.map(prepare).collect()
             };
         for (prepared, outcomes) in prepared {
             for (estimate, found) in outcomes {
@@ -66,8 +72,8 @@ impl Agglomeration<'_> {
     }
 
     /// Drops prepared merges of clusters that were merged away. Also drops old prepared merges,
-    /// because clusters made since then are missing from their candidates. Then drops recent births
-    /// that no prepared merge needs.
+    /// since many clusters made after them would have to be compared with their unions. Then drops
+    /// recent births that no prepared merge needs.
     fn forget_preparations(&mut self) {
         let age = 2 * largest_batch() as u32;
         let oldest = self.active.next_birth.saturating_sub(age);
@@ -85,14 +91,15 @@ impl Agglomeration<'_> {
     }
 
     /// The pair of an entry and the next pairs in the queue, without pairs that share a cluster
-    /// with an earlier pair. Returns the pairs that are not prepared, and all pairs.
-    fn next_pairs(&mut self, entry: &QueueEntry) -> (Vec<ExpectedMerge>, Vec<ExpectedMerge>) {
+    /// with an earlier pair. On the way, drops stale entries and replaces cheap bounds by
+    /// distances.
+    fn expected_merges(&mut self, entry: &QueueEntry) -> ExpectedMerges {
         let merge_of = |entry: &QueueEntry| ExpectedMerge {
             pair: entry.pair(),
             height: f64::from_bits(entry.value),
         };
-        let mut new = vec![merge_of(entry)];
-        let mut expected = new.clone();
+        let mut all = vec![merge_of(entry)];
+        let mut unprepared = all.clone();
         let mut busy = vec![entry.lower, entry.higher];
         let mut at = 0;
         for _ in 1..2 * self.batch {
@@ -120,20 +127,20 @@ impl Agglomeration<'_> {
             }
             let pair = next.pair();
             if !busy.contains(&pair.0) && !busy.contains(&pair.1) {
-                expected.push(merge_of(&next));
+                all.push(merge_of(&next));
                 if !self.prepared.contains_key(&pair) {
-                    new.push(merge_of(&next));
+                    unprepared.push(merge_of(&next));
                 }
             }
             busy.extend([pair.0, pair.1]);
             at += 1;
         }
-        self.adapt_batch(new.len());
-        (new, expected)
+        self.adapt_batch(unprepared.len());
+        ExpectedMerges { unprepared, all }
     }
 
-    /// Doubles the batch if at least half of it was new pairs. Halves the batch if at most a
-    /// quarter was.
+    /// Doubles the batch if the number of unprepared merges that were found is at least half of it.
+    /// Halves it if the number is at most a quarter of it.
     fn adapt_batch(&mut self, found: usize) {
         if 2 * found >= self.batch {
             self.batch = (2 * self.batch).min(largest_batch());

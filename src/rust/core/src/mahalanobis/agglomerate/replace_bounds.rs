@@ -31,7 +31,7 @@ impl Agglomeration<'_> {
         let distance = self.active.clusters.keep(exact);
         let heap = &mut self.active.candidates[entry.owner as usize].heap;
         let mut first = heap.peek_mut().expect("there is a first candidate");
-        first.0 = first.0.decided(distance);
+        first.0 = first.0.with_distance(distance);
         drop(first);
         self.enqueue(entry.owner);
     }
@@ -61,7 +61,7 @@ impl Agglomeration<'_> {
         for ((owner, bound), exact) in bounds.into_iter().zip(exact) {
             let heap = &mut self.active.candidates[owner as usize].heap;
             let distance = clusters.keep(exact);
-            heap.push(Reverse(bound.decided(distance)));
+            heap.push(Reverse(bound.with_distance(distance)));
         }
         for owner in owners {
             self.enqueue(owner);
@@ -105,11 +105,11 @@ impl Agglomeration<'_> {
         for &owner in owners {
             while let Some(&Reverse(first)) = active.candidates[owner as usize].heap.peek() {
                 let is_active = active.is_active(first.partner, first.partner_birth);
-                if first.decided && is_active {
+                if first.is_exact && is_active {
                     next_merge = next_merge.min(first.value);
                 }
                 let is_below = bounds.is_empty() || first.value < next_merge;
-                if first.decided || !is_below || bounds.len() == most {
+                if first.is_exact || !is_below || bounds.len() == most {
                     break;
                 }
                 active.candidates[owner as usize].heap.pop();

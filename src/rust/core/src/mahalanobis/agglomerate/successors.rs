@@ -119,7 +119,7 @@ impl Preparer<'_> {
             if candidate.value >= floor.to_bits() {
                 return None;
             }
-            if candidate.decided {
+            if candidate.is_exact {
                 return Some((f64::from_bits(candidate.value), candidate.partner));
             }
             let clusters = &self.active.clusters;
@@ -128,7 +128,7 @@ impl Preparer<'_> {
                 return None;
             }
             let distance = clusters.exact_distance_to_union(union, of, candidate.partner);
-            *first = Reverse(candidate.decided(distance));
+            *first = Reverse(candidate.with_distance(distance));
         }
     }
 }

@@ -196,7 +196,7 @@ impl Agglomeration<'_> {
         let known: Vec<Reverse<Candidate>> = old
             .heap
             .into_iter()
-            .filter(|Reverse(c)| c.decided && self.active.is_active(c.partner, c.partner_birth))
+            .filter(|Reverse(c)| c.is_exact && self.active.is_active(c.partner, c.partner_birth))
             .collect();
         let mut skip: Vec<u32> = known.iter().map(|Reverse(c)| c.partner).collect();
         skip.sort_unstable();

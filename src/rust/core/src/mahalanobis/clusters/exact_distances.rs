@@ -16,9 +16,9 @@ const MIN_KEPT_MEMBERS: usize = 32;
 /// memory and speed depend on it.
 const SUMS_BETWEEN_CHECKS: usize = 1 << 17;
 
-/// Bytes that have to be available, or all sums are dropped: room for the sums until the next
-/// check, and half as much again where the tables grow. If too low, memory may run out before that
-/// check; if too high, sums are dropped without need.
+/// Bytes that have to be available, or all sums are dropped: four times the sums until the next
+/// check, since a hash table that grows is in memory twice, the second time with double the room.
+/// If too low, memory may run out before that check; if too high, sums are dropped without need.
 const ROOM_FOR_SUMS: f64 = 32e6;
 
 /// A distance and, if it is a full Mahalanobis distance, the sums that are worth keeping.
