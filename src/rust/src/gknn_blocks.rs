@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::{Block, Done, Graph};
+use gmhclust_core::knn::{Block, Graph, UpdateProgress};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::{refuse_undefined, rows_without_distance};
@@ -135,7 +135,7 @@ fn job_gknn_block(
                 queries,
                 own,
             };
-            let mut done = Done::default();
+            let mut done = UpdateProgress::default();
             engine.run(monitor, |on| graph.update(&block, &mut done, on, monitor))?;
             Ok(graph)
         })

@@ -1,7 +1,7 @@
 //! gneighbours(): all neighbours within a radius.
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::{RangeSearch, Within};
+use gmhclust_core::knn::{RadiusNeighbours, RangeSearch};
 use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
 use gmhclust_engine::{Engine, Workload};
 
@@ -64,7 +64,7 @@ fn job_gneighbours(
             let search = RangeSearch::new(&points, n, queries, &radius)?;
             let mut search = search.to_be_copied(BYTES_PER_NEIGHBOUR);
             engine.run(monitor, |on| search.run(on, monitor))?;
-            Ok(search.into_within())
+            Ok(search.into_neighbours())
         })
     };
     let work = prepare();
@@ -84,8 +84,8 @@ fn chosen(subset: &[i32], first: usize, count: usize) -> CoreResult<Vec<u32>> {
 }
 
 /// The neighbours as an R list. Indices count from 1.
-fn within_to_r(within: Within) -> CoreResult<Robj> {
-    let Within {
+fn within_to_r(within: RadiusNeighbours) -> CoreResult<Robj> {
+    let RadiusNeighbours {
         ends,
         index,
         distance,

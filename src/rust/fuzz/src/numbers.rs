@@ -150,7 +150,7 @@ fn within(input: &mut Bytes) -> Result<()> {
     let radius = value(input);
     let mut search = RangeSearch::new(&points, references, queries, &[radius])?;
     search.run(cpu(), &Monitor::default())?;
-    let found = search.into_within();
+    let found = search.into_neighbours();
     assert_among(&found.index, references);
     assert!(found.distance.iter().all(|&distance| distance <= radius));
     Ok(())

@@ -91,7 +91,7 @@ pub fn draw(
     let start = Start::Draws(uniforms);
     check_centers(x.dim(), &start)?;
     let frame = Frame::of(&x.into(), &start, cpu)?;
-    cpu.install(|| seed(x, frame.unit, uniforms, monitor))
+    cpu.install(|| seed(x, frame.scale, uniforms, monitor))
 }
 
 /// The number of the nearest center, from 0, of each row of `x`, as the first iteration of

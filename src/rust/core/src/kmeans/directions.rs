@@ -35,14 +35,14 @@ pub struct Directions {
     origin: Vec<f64>,
     /// Fewer than [`DIRECTIONS`] for data of fewer dimensions.
     rows: Vec<Vec<f64>>,
-    /// See [`unit_of`](super::frame::unit_of).
-    pub unit: f64,
+    /// See [`scale_of`](super::frame::scale_of).
+    pub scale: f64,
 }
 
 impl Directions {
-    /// Directions by subspace iteration with the covariance of a sample. `unit` is that of the
+    /// Directions by subspace iteration with the covariance of a sample. `scale` is that of the
     /// frame.
-    pub fn new(x: &Observations, unit: f64) -> Self {
+    pub fn new(x: &Observations, scale: f64) -> Self {
         let (n, p) = x.dim();
         let step = n.div_ceil(SAMPLE);
         let sample: Vec<&[f64]> = (0..n).step_by(step).map(|i| x.row_slice(i)).collect();
@@ -54,7 +54,7 @@ impl Directions {
             .map(|row| {
                 row.iter()
                     .zip(&origin)
-                    .map(|(v, o)| (v - o) * unit)
+                    .map(|(v, o)| (v - o) * scale)
                     .collect()
             })
             .collect();
@@ -75,7 +75,11 @@ impl Directions {
             }
             rows = turned;
         }
-        Self { origin, rows, unit }
+        Self {
+            origin,
+            rows,
+            scale,
+        }
     }
 
     /// The projection of a row of as many values as the observations.
@@ -84,7 +88,7 @@ impl Directions {
         let mut length = 0.0;
         for (coordinate, row) in coordinates.iter_mut().zip(&self.rows) {
             let terms = row.iter().zip(x).zip(&self.origin);
-            let value = self.unit * terms.map(|((r, x), o)| r * (x - o)).sum::<f64>();
+            let value = self.scale * terms.map(|((r, x), o)| r * (x - o)).sum::<f64>();
             *coordinate = without_tiny(value) as f32;
             length += value * value;
         }
@@ -93,7 +97,7 @@ impl Directions {
             .zip(&self.origin)
             .map(|(x, o)| (x - o) * (x - o))
             .sum();
-        let rounding = (x.len() as f64 + 16.0) * f64::EPSILON * square.sqrt() * self.unit;
+        let rounding = (x.len() as f64 + 16.0) * f64::EPSILON * square.sqrt() * self.scale;
         let error = 2.0 * (UNIT_ROUNDOFF * length.sqrt() + rounding + DIRECTIONS as f64 * TINY);
         Projected {
             coordinates,

@@ -1,4 +1,4 @@
-//! Coordinates in single precision: their origin, their unit, and the errors of rounding.
+//! Coordinates in single precision: their origin, their scale, and the errors of rounding.
 
 use ndarray::ArrayView2;
 use rayon::prelude::*;
@@ -24,8 +24,8 @@ const LARGEST_SHARE: f64 = 0.2;
 pub struct Frame {
     /// By column: the value whose coordinate is 0.
     pub origin: Vec<f64>,
-    /// See [`unit_of`].
-    pub unit: f64,
+    /// See [`scale_of`].
+    pub scale: f64,
     /// See [`share`].
     pub share: f64,
 }
@@ -37,7 +37,7 @@ impl Frame {
     pub fn new(x: ArrayView2<f64>, largest: f64) -> Self {
         Self {
             origin: sampled_medians(x),
-            unit: unit_of(largest),
+            scale: scale_of(largest),
             share: share(x.ncols()),
         }
     }
@@ -61,7 +61,7 @@ impl Frame {
     /// A coordinate relative to the origin, in units of the frame.
     #[inline(always)]
     pub fn coordinate(&self, value: f64, k: usize) -> f64 {
-        without_tiny((value - self.origin[k]) * self.unit)
+        without_tiny((value - self.origin[k]) * self.scale)
     }
 
     /// A bound on the change of t by coordinates that became zero, and by underflow.
@@ -103,16 +103,16 @@ fn share(columns: usize) -> f64 {
 
 /// A power of two that scales the difference of any two values of at most this magnitude to below
 /// 1/2, on which [`Frame::tiny_of_halves`] relies; 0 if there is none.
-pub fn unit_of(largest: f64) -> f64 {
+pub fn scale_of(largest: f64) -> f64 {
     let below = if largest == 0.0 {
         1.0
     } else {
         // The greatest power of two that is not above it.
         f64::from_bits(largest.to_bits() & !((1 << 52) - 1))
     };
-    let unit = 0.125 / below;
-    if unit.is_normal() {
-        unit
+    let scale = 0.125 / below;
+    if scale.is_normal() {
+        scale
     } else {
         0.0
     }

@@ -86,15 +86,15 @@ impl<'a> Leaves<'a> {
         MIN_WORTHWHILE_RATIO * DIRECTIONS * (of_directions + n) <= n.saturating_mul(k)
     }
 
-    /// Projects all observations in units of their [`unit_of`](super::frame::unit_of), on the
+    /// Projects all observations, scaled by [`scale_of`](super::frame::scale_of), on the
     /// threads of the calling pool. Sorts them into leaves if projections account for most of the
     /// distances ([`projections_tell_most`]).
     ///
     /// # Errors
     /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when the monitor says
     /// stop.
-    pub fn new(x: &'a Observations, unit: f64, monitor: &Monitor) -> Result<Self> {
-        let directions = Directions::new(x, unit);
+    pub fn new(x: &'a Observations, scale: f64, monitor: &Monitor) -> Result<Self> {
+        let directions = Directions::new(x, scale);
         let n = x.nrows();
         let count = n.div_ceil(LEAF);
         let mut fields: Vec<Fields> = memory::zeros(CLUSTERS, count * LEAF)?;
@@ -127,7 +127,7 @@ impl<'a> Leaves<'a> {
 
     /// Adds the first center, given the squared distances from it, by row.
     pub fn add_first(&mut self, squares: &[f64]) {
-        let (unit, margin) = (self.directions.unit, Margin::new(self.x.ncols()));
+        let (scale, margin) = (self.directions.scale, Margin::new(self.x.ncols()));
         self.fields
             .par_chunks(LEAF)
             .zip(self.reach.par_chunks_mut(LEAF))
@@ -137,7 +137,7 @@ impl<'a> Leaves<'a> {
                 for (i, reach) in reaches.iter_mut().enumerate() {
                     let square = squares[fields[ROW * LEAF + i] as usize];
                     let error = f32::from_bits(fields[ERROR * LEAF + i]);
-                    *reach = reach_of(square, error, unit, margin);
+                    *reach = reach_of(square, error, scale, margin);
                 }
                 leaf.reach = reaches.iter().fold(0.0, |most, &reach| most.max(reach));
             });
@@ -164,7 +164,7 @@ impl<'a> Leaves<'a> {
             x,
             values: x.row_slice(row),
             projected: self.directions.project(x.row_slice(row)),
-            unit: self.directions.unit,
+            scale: self.directions.scale,
             margin: Margin::new(x.ncols()),
             number,
         };
@@ -198,7 +198,7 @@ struct NewCenter<'a> {
     x: &'a Observations,
     values: &'a [f64],
     projected: Projected,
-    unit: f64,
+    scale: f64,
     margin: Margin,
     number: u32,
 }
@@ -224,8 +224,8 @@ impl NewCenter<'_> {
 
 /// The reach of an observation, given its squared distance to its nearest center and the error of
 /// its projection.
-fn reach_of(square: f64, error: f32, unit: f64, margin: Margin) -> f32 {
-    let distance = margin.above(square.sqrt()) * unit * (1.0 + 4.0 * UNIT_ROUNDOFF);
+fn reach_of(square: f64, error: f32, scale: f64, margin: Margin) -> f32 {
+    let distance = margin.above(square.sqrt()) * scale * (1.0 + 4.0 * UNIT_ROUNDOFF);
     up(distance + f64::from(error))
 }
 
@@ -268,7 +268,7 @@ impl Branch<'_> {
                         let i = i as usize;
                         nearest[i] = new.number;
                         let error = f32::from_bits(fields[ERROR * LEAF + i]);
-                        reach[i] = reach_of(square, error, new.unit, new.margin);
+                        reach[i] = reach_of(square, error, new.scale, new.margin);
                         nearer.push(Nearer { row, square });
                     }
                 }
@@ -384,7 +384,7 @@ impl WithSimd for OpenKernel<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kmeans::frame::unit_of;
+    use crate::kmeans::frame::scale_of;
     use crate::kmeans::margin::square;
     use crate::testing::{draw, observations, Data, Random, DATA};
 
@@ -394,7 +394,7 @@ mod tests {
         let n = x.nrows();
         let to = |row: usize| move |i: usize| square(x.row_slice(i), x.row_slice(row));
         let (to_first, to_second) = (to(0), to(1));
-        let mut leaves = Leaves::new(x, unit_of(x.largest()), &Monitor::default()).unwrap();
+        let mut leaves = Leaves::new(x, scale_of(x.largest()), &Monitor::default()).unwrap();
         let squares: Vec<f64> = (0..n).map(to_first).collect();
         leaves.add_first(&squares);
         let compared = std::sync::Mutex::new(vec![false; n]);
@@ -462,7 +462,7 @@ mod tests {
     fn every_observation_is_in_one_leaf_of_near_ones() {
         for n in [2, 256, 257, 20_000, 40_001] {
             let x = draw(&mut Random::of(9), Data::Mixture, n, 3);
-            let leaves = Leaves::new(&x, unit_of(x.largest()), &Monitor::default()).unwrap();
+            let leaves = Leaves::new(&x, scale_of(x.largest()), &Monitor::default()).unwrap();
             let mut rows: Vec<u32> = leaves
                 .fields
                 .chunks(LEAF)

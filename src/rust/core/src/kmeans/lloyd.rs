@@ -39,7 +39,7 @@ pub fn iterate(
     memory::check_working("k-means", x.nrows(), 90)?;
     let centers = match start {
         Start::Centers(centers) => matrix::stacked(&[centers], x.ncols())?,
-        Start::Draws(uniforms) => seed::seed(x, frame.unit, uniforms, monitor)?,
+        Start::Draws(uniforms) => seed::seed(x, frame.scale, uniforms, monitor)?,
     };
     let mut lloyd = Lloyd::new(x, centers, frame)?;
     let iterations = lloyd.run(iterations, monitor)?;

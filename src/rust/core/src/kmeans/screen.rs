@@ -96,7 +96,7 @@ impl<'a> CenterScreen<'a> {
             let others = square * rounding + 2.0 * f64::from(next);
             Screened {
                 center,
-                others: others.max(0.0).sqrt() / frame.unit,
+                others: others.max(0.0).sqrt() / frame.scale,
             }
         });
         screened.collect()

@@ -43,29 +43,31 @@ struct SeedingWeights {
 ///
 /// Takes O(n·k·p) time, in practice much less: the leaves of a k-d tree exclude most observations,
 /// and the triangle inequality more. Takes O(n + k) memory. Works on the threads of the calling
-/// pool. `unit` is that of the frame of `x` ([`super::frame::Frame::unit`]).
+/// pool. `scale` is that of the frame of `x` ([`super::frame::Frame::scale`]).
 ///
 /// # Errors
 /// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Interrupt` when the
 /// monitor says stop.
 pub fn seed(
     x: &Observations,
-    unit: f64,
+    scale: f64,
     uniforms: &[f64],
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
     let is_worthwhile = Leaves::is_worthwhile(x.nrows(), uniforms.len());
-    draw_rows(x, is_worthwhile.then_some(unit), uniforms, monitor)
+    draw_rows(x, is_worthwhile.then_some(scale), uniforms, monitor)
 }
 
-/// As [`seed`]; excludes observations by leaves if the unit is given.
+/// As [`seed`]; excludes observations by leaves if the scale is given.
 fn draw_rows(
     x: &Observations,
-    unit: Option<f64>,
+    scale: Option<f64>,
     uniforms: &[f64],
     monitor: &Monitor,
 ) -> Result<Array2<f64>> {
-    let mut leaves = unit.map(|unit| Leaves::new(x, unit, monitor)).transpose()?;
+    let mut leaves = scale
+        .map(|scale| Leaves::new(x, scale, monitor))
+        .transpose()?;
     let mut weights = SeedingWeights::new(x.nrows())?;
     let mut rows = Vec::with_capacity(uniforms.len());
     let mut centers = matrix::zeros(uniforms.len(), x.ncols())?;
@@ -264,7 +266,7 @@ fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kmeans::frame::unit_of;
+    use crate::kmeans::frame::scale_of;
     use crate::testing::{draw, observations, Data, Random, DATA};
 
     #[test]
@@ -276,17 +278,17 @@ mod tests {
             values[2 * p] = 2f64.powi(exponent);
             let x = observations(values, n, p);
             let uniforms: Vec<f64> = (0..150).map(|_| random.uniform()).collect();
-            let draws = |unit| draw_rows(&x, unit, &uniforms, &Monitor::default());
-            let unit = unit_of(x.largest());
-            assert_eq!(draws(Some(unit)), draws(None), "2^{exponent}");
+            let draws = |scale| draw_rows(&x, scale, &uniforms, &Monitor::default());
+            let scale = scale_of(x.largest());
+            assert_eq!(draws(Some(scale)), draws(None), "2^{exponent}");
         }
         for data in DATA {
             for (n, p, k) in [(300, 1, 40), (700, 5, 60), (500, 30, 40)] {
                 let x = draw(&mut random, data, n, p);
                 let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
-                let draws = |unit| draw_rows(&x, unit, &uniforms, &Monitor::default());
-                let unit = unit_of(x.largest());
-                assert_eq!(draws(Some(unit)), draws(None), "{n} x {p}, {data:?}");
+                let draws = |scale| draw_rows(&x, scale, &uniforms, &Monitor::default());
+                let scale = scale_of(x.largest());
+                assert_eq!(draws(Some(scale)), draws(None), "{n} x {p}, {data:?}");
             }
         }
     }

@@ -15,8 +15,8 @@ use crate::testing::rows::Rows;
 use crate::testing::shrink::{cases, for_all, smaller, with_each, Shrink, Simpler};
 use crate::testing::{array, draw, observations, Data, Random};
 
-fn unit(x: &Observations) -> f64 {
-    frame::unit_of(x.largest())
+fn scale(x: &Observations) -> f64 {
+    frame::scale_of(x.largest())
 }
 
 impl Shrink for LloydCase {
@@ -198,7 +198,7 @@ impl SeedCase {
         let (x, monitor) = (self.rows.observations(), Monitor::default());
         let seeds = [1, 2].map(|threads| {
             let cpu = Cpu::new(threads).unwrap();
-            cpu.install(|| seed(&x, unit(&x), &self.uniforms, &monitor))
+            cpu.install(|| seed(&x, scale(&x), &self.uniforms, &monitor))
         });
         assert_eq!(seeds[0], seeds[1]);
         // There may be too few distinct rows.
@@ -241,7 +241,7 @@ fn every_distinct_observation_can_be_drawn_and_no_more() {
     let x = observations(values.to_vec(), 6, 1);
     // The greatest uniforms leave the sum of weights at most at the target.
     for uniform in [0.0, 0.3, 1.0 - f64::EPSILON / 2.0, 1.0] {
-        let drawn = |k: usize| seed(&x, unit(&x), &vec![uniform; k], &Monitor::default());
+        let drawn = |k: usize| seed(&x, scale(&x), &vec![uniform; k], &Monitor::default());
         let mut three = drawn(3).unwrap().into_iter().collect::<Vec<f64>>();
         three.sort_by(f64::total_cmp);
         assert_eq!(three, [1.0, 2.0, 5.0]);

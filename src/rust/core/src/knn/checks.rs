@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{nearest, Block, Done, Graph, RangeSearch, Within};
+use super::{nearest, Block, Graph, RadiusNeighbours, RangeSearch, UpdateProgress};
 use crate::cpu::Cpu;
 use crate::matrix::RowSlices;
 use crate::metric::{Metric, Points};
@@ -177,8 +177,13 @@ fn in_blocks(
                 queries: start..start + queries.len(),
                 own: own.then(|| queries.clone().map(|row| row as u32).collect()),
             };
-            part.update(&block, &mut Done::default(), device, &Monitor::default())
-                .unwrap();
+            part.update(
+                &block,
+                &mut UpdateProgress::default(),
+                device,
+                &Monitor::default(),
+            )
+            .unwrap();
         }
         graph.index.extend(part.index);
         graph.distance.extend(part.distance);
@@ -242,8 +247,13 @@ pub fn compare_blocks_with_the_whole(device: &(impl NeighbourDevice + ?Sized), r
 }
 
 /// All references within the radius of each query, by brute force.
-fn exhaustive_within(points: &Points, references: usize, queries: &[u32], radii: &[f64]) -> Within {
-    let mut within = Within::default();
+fn exhaustive_within(
+    points: &Points,
+    references: usize,
+    queries: &[u32],
+    radii: &[f64],
+) -> RadiusNeighbours {
+    let mut within = RadiusNeighbours::default();
     for (i, &query) in queries.iter().enumerate() {
         let radius = radii[if radii.len() == 1 { 0 } else { i }];
         let mut near: Vec<(f64, u32)> = (0..references as u32)
@@ -319,7 +329,7 @@ pub fn compare_within_with_all_distances(device: &(impl NeighbourDevice + ?Sized
         let case = format!("{round}: {metric:?}, {n} × {p}, {references}, {radii:?}");
         let mut search = RangeSearch::new(&points, references, queries.clone(), &radii).unwrap();
         search.run(device, &Monitor::default()).unwrap();
-        let within = search.into_within();
+        let within = search.into_neighbours();
         found += within.index.len();
         let expected = exhaustive_within(&points, references, &queries, &radii);
         assert_eq!(within, expected, "{case}");

@@ -16,5 +16,5 @@ pub use block::Block;
 pub use graph::{Graph, UNKNOWN};
 pub use jaccard::jaccard;
 pub use search::{nearest, Search};
-pub use update::Done;
-pub use within::{RangeSearch, Within};
+pub use update::UpdateProgress;
+pub use within::{RadiusNeighbours, RangeSearch};

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::graph::{Graph, NEIGHBOURS};
-use super::update::Done;
+use super::update::UpdateProgress;
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -37,7 +37,7 @@ pub fn nearest(
 pub struct Search<'a> {
     block: Block<'a>,
     graph: Graph,
-    done: Done,
+    done: UpdateProgress,
 }
 
 impl<'a> Search<'a> {
@@ -72,7 +72,7 @@ impl<'a> Search<'a> {
         Ok(Self {
             block,
             graph,
-            done: Done::default(),
+            done: UpdateProgress::default(),
         })
     }
 

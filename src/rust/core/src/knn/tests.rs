@@ -170,7 +170,12 @@ fn queries_may_be_any_references_in_any_order() {
                 own: Some(own.clone()),
             };
             graph
-                .update(&block, &mut Done::default(), &cpu, &Monitor::default())
+                .update(
+                    &block,
+                    &mut UpdateProgress::default(),
+                    &cpu,
+                    &Monitor::default(),
+                )
                 .unwrap();
         }
         for (i, &row) in own.iter().enumerate() {
@@ -198,7 +203,7 @@ fn hundreds_of_neighbours_within_a_radius_are_all_found() {
         search
             .run(&Cpu::new(threads).unwrap(), &Monitor::default())
             .unwrap();
-        let within = search.into_within();
+        let within = search.into_neighbours();
         assert!(within.index.len() > 300 * n);
         for (query, of_query) in within.ends.iter().enumerate().step_by(77) {
             let start = if query == 0 {
@@ -256,7 +261,7 @@ fn a_zero_may_be_a_query_and_a_reference() {
     let mut graph = Graph::unknown(1, 3).unwrap();
     let (cpu, monitor) = (Cpu::new(1).unwrap(), Monitor::default());
     graph
-        .update(&block, &mut Done::default(), &cpu, &monitor)
+        .update(&block, &mut UpdateProgress::default(), &cpu, &monitor)
         .unwrap();
     assert_eq!(graph.index, [0, 2, 3]);
     assert_eq!(graph.distance, [2.0; 3]);
@@ -357,7 +362,7 @@ fn a_range_search_that_failed_goes_on_where_it_was() {
     let cpu = Cpu::new(2).unwrap();
     let mut whole = search();
     whole.run(&cpu, &Monitor::default()).unwrap();
-    let whole = whole.into_within();
+    let whole = whole.into_neighbours();
     let gone = Error::Device("gone".into());
     for answers in [0, 1, 3] {
         let monitor = Monitor::default();
@@ -365,7 +370,7 @@ fn a_range_search_that_failed_goes_on_where_it_was() {
         let failed = search.run(&FailingDevice::after(answers, gone.clone()), &monitor);
         assert_eq!(failed, Err(gone.clone()));
         search.run(&cpu, &monitor).unwrap();
-        assert_eq!(search.into_within(), whole);
+        assert_eq!(search.into_neighbours(), whole);
         assert_eq!(monitor.progress(), (120, 120));
     }
 }

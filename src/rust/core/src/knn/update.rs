@@ -10,14 +10,14 @@ use crate::neighbours::{Exclusion, NeighbourDevice, NeighbourRequest, Space};
 
 /// The progress of the update of a graph with a block.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Done {
+pub struct UpdateProgress {
     /// Number of queries of the block that are finished, in the order of [`Graph::update`].
     queries: usize,
     /// Whether the monitor expects all queries of the block.
     announced: bool,
 }
 
-impl Done {
+impl UpdateProgress {
     /// Adds all queries of the block to the monitor's expected work, once.
     fn announce(&mut self, queries: usize, monitor: &Monitor) {
         if !self.announced {
@@ -40,7 +40,7 @@ impl Graph {
     pub fn update(
         &mut self,
         block: &Block<'_>,
-        done: &mut Done,
+        done: &mut UpdateProgress,
         device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {
@@ -90,7 +90,7 @@ impl Graph {
         &mut self,
         block: &Block<'_>,
         distinct: &Distinct,
-        done: &mut Done,
+        done: &mut UpdateProgress,
         device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {

@@ -30,7 +30,7 @@ const MOST_LISTS: usize = 4;
 
 /// The references within a radius of each query, nearest first, ties by index.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Within {
+pub struct RadiusNeighbours {
     /// By query: the end of its neighbours in `index` and `distance`.
     pub ends: Vec<usize>,
     /// The references' numbers from 0, query by query.
@@ -39,7 +39,7 @@ pub struct Within {
     pub distance: Vec<f64>,
 }
 
-impl Within {
+impl RadiusNeighbours {
     /// Appends the neighbours of the next queries. Checks that there is memory for the caller's
     /// copy of all neighbours so far, `copy` bytes each, in addition to these.
     fn extend(&mut self, lists: &[Vec<(f64, u32)>], copy: f64) -> Result<()> {
@@ -69,8 +69,8 @@ pub struct RangeSearch<'a> {
     references: usize,
     queries: Vec<u32>,
     radii: Vec<f64>,
-    found: Within,
-    /// Bytes per neighbour that the caller's copy will need in addition to [`Within`].
+    found: RadiusNeighbours,
+    /// Bytes per neighbour that the caller's copy will need in addition to [`RadiusNeighbours`].
     copy: f64,
     announced: bool,
 }
@@ -109,9 +109,9 @@ impl<'a> RangeSearch<'a> {
             }
         };
         Space::Points { points, references }.check()?;
-        let found = Within {
+        let found = RadiusNeighbours {
             ends: memory::room(NEIGHBOURS, queries.len())?,
-            ..Within::default()
+            ..RadiusNeighbours::default()
         };
         Ok(Self {
             points,
@@ -170,7 +170,7 @@ impl<'a> RangeSearch<'a> {
     }
 
     /// The neighbours.
-    pub fn into_within(self) -> Within {
+    pub fn into_neighbours(self) -> RadiusNeighbours {
         self.found
     }
 

@@ -1,6 +1,6 @@
 //! Agglomeration on the CPU.
 
-use super::agglomerate::{merges_on_cpu, side_by_side};
+use super::agglomerate::{merges_in_parallel, merges_on_cpu};
 use super::device::AgglomerationDevice;
 use super::problem::Problem;
 use crate::cpu::Cpu;
@@ -11,7 +11,7 @@ use crate::monitor::Monitor;
 impl AgglomerationDevice for Cpu {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        side_by_side(&problems, self, |scheduled| {
+        merges_in_parallel(&problems, self, |scheduled| {
             merges_on_cpu(scheduled.problem, monitor)
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::agglomerate::{
-    merges_of, merges_on_cpu, side_by_side, with_cpu_screens, ScheduledProblem,
+    merges_in_parallel, merges_of, merges_on_cpu, with_cpu_screens, ScheduledProblem,
 };
 use gmhclust_core::mahalanobis::{Distance, Problem};
 use gmhclust_core::{Cpu, Merge, Monitor};
@@ -49,7 +49,7 @@ impl Agglomerator<'_> {
         let trees = sizes.iter().filter(|&&size| size > 0).count();
         let is_alone = in_blocks.is_empty() && trees == 1;
         let merge_others = || {
-            side_by_side(
+            merges_in_parallel(
                 &of_numbers(&others),
                 self.cpu,
                 |scheduled| match merge_sites[others[scheduled.index]] {

@@ -124,7 +124,7 @@ impl CandidateMemory {
 
 impl CandidateSearch {
     /// A search for the observations of `lloyd`. Returns `None` if the device has no tensor cores
-    /// or too little memory, or if the frame has no unit because all coordinates are 0.
+    /// or too little memory, or if the frame has no scale because all coordinates are 0.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -134,7 +134,7 @@ impl CandidateSearch {
             lloyd.clusters as usize,
             frame.origin.len(),
         );
-        if frame.unit == 0.0 || !suits(at.device, needed)? {
+        if frame.scale == 0.0 || !suits(at.device, needed)? {
             return Ok(None);
         }
         let sizes = Candidates::new(frame, ROOM);

@@ -165,7 +165,7 @@ fn seeds_are_those_of_the_cpu() {
         let k = 1 + random.below([12, 40][case / 12]).min(n - 1);
         let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         uniforms[k / 2] = [0.0, 1.0][case % 2];
-        let expected = seed::seed(&x, frame_of(&x).unit, &uniforms, &Monitor::default());
+        let expected = seed::seed(&x, frame_of(&x).scale, &uniforms, &Monitor::default());
         for (grouped_from, rows) in [
             (usize::MAX, usize::MAX),
             (1, usize::MAX),

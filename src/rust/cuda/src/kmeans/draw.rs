@@ -268,11 +268,11 @@ mod tests {
                 .draw(draws, &monitor)
                 .map(|drawn| drawn.centers);
             let largest = x.largest();
-            let unit = Frame::new(x.view(), largest).unit;
+            let scale = Frame::new(x.view(), largest).scale;
             // Grids may have too few distinct rows: then both return an error.
             assert_eq!(
                 drawn,
-                seed::seed(&x, unit, &uniforms, &monitor),
+                seed::seed(&x, scale, &uniforms, &monitor),
                 "{round}, {data:?}"
             );
         }

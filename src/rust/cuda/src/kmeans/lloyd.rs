@@ -60,7 +60,7 @@ impl Lloyd {
             halves: 0,
             norms: 0,
             origin: 0,
-            unit: frame.unit,
+            unit: frame.scale,
             smallest: TINY,
             share: frame.share,
             tiny: frame.tiny(),

@@ -11,11 +11,12 @@
 //!   points in double precision;
 //! - [`sweeper`]: the trait of a device that sweeps, and the candidates that a sweep finds;
 //! - [`sweep`], [`products`], [`scatter`], [`copier`], [`references`], [`decision`], [`launch`],
-//!   [`query_batch`] and [`searcher`]: a CUDA device that sweeps and decides;
+//!   [`query_batch`] and [`device_sweeper`]: a CUDA device that sweeps and decides;
 //! - [`settle`] and [`search`]: the decision on the CPU, and the search as a whole.
 
 mod copier;
 mod decision;
+mod device_sweeper;
 mod exact_rows;
 pub mod halves;
 mod launch;
@@ -28,7 +29,6 @@ mod references;
 mod rows;
 mod scatter;
 mod search;
-mod searcher;
 mod settle;
 pub mod sweep;
 mod sweeper;

@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::device_sweeper::DeviceSweeper;
 use super::exact_rows::{ExactRows, RowsCopy};
 use super::layout::{group, room, row_len, MOST_CANDIDATES, TILE};
 use super::positions::Positions;
 use super::products;
 use super::references::are_replaceable;
 use super::rows::Rows;
-use super::searcher::Searcher;
 use super::settle::{Settled, Settler, BATCH_BYTES};
 use super::sweeper::{ReferenceGroups, Sweeper};
 use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
@@ -59,7 +59,7 @@ type Make<'a, S> =
     dyn Fn(usize, &RowFrame, &Arc<Rows>, &Positions) -> Result<Vec<S>> + Send + Sync + 'a;
 
 /// A search on devices and on the host.
-pub struct CudaNeighbours<'a, S = Searcher> {
+pub struct CudaNeighbours<'a, S = DeviceSweeper> {
     make: Box<Make<'a, S>>,
     /// The numbers of all devices, including failed ones.
     devices: Vec<usize>,
@@ -140,7 +140,7 @@ impl<'a> CudaNeighbours<'a> {
                 let memory =
                     memory.map(|most| most - exact.as_ref().map_or(0, |rows| rows.bytes()));
                 let references = positions.references;
-                let mut one = Searcher::new(device, frame, rows, references, memory, whole)?;
+                let mut one = DeviceSweeper::new(device, frame, rows, references, memory, whole)?;
                 if let Some(exact) = exact {
                     one.decide_by(exact, positions)?;
                 }

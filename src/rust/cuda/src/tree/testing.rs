@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gmhclust_core::error::Result;
-use gmhclust_core::mahalanobis::agglomerate::{merges_of, side_by_side, with_cpu_screens};
+use gmhclust_core::mahalanobis::agglomerate::{merges_in_parallel, merges_of, with_cpu_screens};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem};
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
 
@@ -57,7 +57,7 @@ impl Device for Trees<'_> {
 impl AgglomerationDevice for Trees<'_> {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        side_by_side(&problems, &self.cpu, |scheduled| {
+        merges_in_parallel(&problems, &self.cpu, |scheduled| {
             merges_of(scheduled.problem, monitor, |distinct| {
                 let merges = (self.grow)(distinct.problem, distinct.bounding_box, monitor)?;
                 self.asked.fetch_add(1, Ordering::Relaxed);

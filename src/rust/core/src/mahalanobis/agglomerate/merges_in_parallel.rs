@@ -27,7 +27,7 @@ pub struct ScheduledProblem<'p, 'x> {
 /// # Errors
 /// `Error::Memory` if there is too little memory for one problem per thread, and the errors of
 /// `merges_of`.
-pub fn side_by_side(
+pub fn merges_in_parallel(
     problems: &[&Problem<'_>],
     cpu: &Cpu,
     merges_of: impl Fn(ScheduledProblem<'_, '_>) -> Result<Vec<Merge>> + Sync,

@@ -29,7 +29,7 @@ use gmhclust_core::neighbours::NeighbourRequest;
 const QUERIES_FOR_A_COPY: usize = 1 << 14;
 
 /// A device that sweeps references.
-pub struct Searcher {
+pub struct DeviceSweeper {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     kernels: SearchKernels,
@@ -54,9 +54,9 @@ struct Exact {
     indices: Arc<CudaSlice<u32>>,
 }
 
-impl Searcher {
-    /// A searcher that sweeps the first `references` rows, and uses at most `most_memory` bytes of
-    /// the device's memory. `whole` says that rows will be replaced, so all must be on the device.
+impl DeviceSweeper {
+    /// A sweeper of the first `references` rows, which uses at most `most_memory` bytes of the
+    /// device's memory. `whole` says that rows will be replaced, so all must be on the device.
     ///
     /// # Errors
     /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
@@ -116,13 +116,13 @@ impl Searcher {
     }
 }
 
-impl Worker for Searcher {
+impl Worker for DeviceSweeper {
     fn device(&self) -> usize {
         self.device.index()
     }
 }
 
-impl Sweeper for Searcher {
+impl Sweeper for DeviceSweeper {
     fn sweep(
         &mut self,
         positions: &Positions,
@@ -144,8 +144,8 @@ impl Sweeper for Searcher {
         swept.inspect_err(|error| self.device.forget_on_failure(error))
     }
 
-    /// A second searcher with its own stream. Returns `None` unless the device holds all
-    /// references. While one searcher copies queries or candidates, the device sweeps for the
+    /// A second sweeper with its own stream. Returns `None` unless the device holds all
+    /// references. While one sweeper copies queries or candidates, the device sweeps for the
     /// other.
     fn share(&mut self) -> Result<Option<Self>> {
         let failed = |error: DriverError| self.device.error("making room for points", &error);
@@ -241,7 +241,7 @@ impl From<DriverError> for Stopped {
     }
 }
 
-impl Searcher {
+impl DeviceSweeper {
     /// As [`Sweeper::sweep`], with the driver's own errors.
     fn try_sweep(
         &mut self,
