@@ -17,7 +17,7 @@ use super::arrays::{control, to_merges, Placement, Status, Tree};
 use super::clusters::{Clusters, Scalars};
 use super::start::Start;
 use super::testing::{assert_grown, prepare_launch, Trees};
-use crate::host::{function, library};
+use crate::host::{function, library, races};
 
 /// A buffer of bytes that is aligned for all types.
 type Buffer = Vec<u64>;
@@ -128,6 +128,12 @@ fn host_grow(
         &bytes(&arrays.lower)[..4 * count],
         &bytes(&arrays.higher)[..4 * count],
     ))
+}
+
+#[test]
+fn no_two_threads_of_a_block_race_for_sums() {
+    let races = races("sum_races.cpp", &[&[]]);
+    assert!(races.is_empty(), "{}", races.join("\n"));
 }
 
 /// Number of problems on which the kernels are tested.
