@@ -7,7 +7,8 @@
 #'
 #' @param tree An object of class [`hclust`][stats::hclust], with or without inversions. In the
 #'   result of [cutree_top()] or [cutree_apriori()], a leaf counts as its number of `members`.
-#' @param k The number of populations. If `NULL`, the function finds it; see *Definition*.
+#' @param k The number of populations. If `NULL`, the function finds it; see *Definition*. Then give
+#'   `x`, too, except for a tree with `min_points`: without `x`, the result is much worse.
 #' @param min_members The minimum number of members of a population: a count if >= 1, a fraction of
 #'   all members if below 1. `NULL` means 1% of all members, but at least 5; for a tree of
 #'   [ghclust()] with `min_points`, it means `min_points`. For rare populations, choose a count
@@ -148,8 +149,10 @@
 #'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
 #'   and the shares, as a data frame. Subsets, also rows of a tibble, comparisons and `as.integer()`
 #'   give plain vectors, and an assignment such as `p[i] <- 0L` makes `p` a plain vector, because
-#'   sizes and other attributes would no longer fit. Rows of a `data.table` keep the attributes of
-#'   all cells: store `as.integer(p)` there. `as.data.frame()` has a column `population`.
+#'   sizes and other attributes would no longer fit. `p == "CD4 T"` compares names. Rows of a
+#'   `data.table` keep the attributes of all cells, and `rbind()` of data frames takes a column of
+#'   populations for a factor: store `as.integer(p)` there. `as.data.frame()` has a column
+#'   `population`.
 #' @section Messages:
 #' A message of class `gmhclust_message_populations` if one population, found without `k`, has more
 #' than 90% of all members.

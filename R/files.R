@@ -3,7 +3,8 @@
 #' @rdname observations
 #' @param transform For files and flow cytometry data: `NULL`, or a function that transforms a
 #'   matrix of events in the chosen channels, and returns a matrix of the same size. It is called
-#'   for one block of events or one sample after the other, after `cofactor` was applied.
+#'   for one block of events or one sample after the other, after `cofactor` was applied. So it must
+#'   transform each event by itself, with constants that do not depend on the other events.
 #' @export
 # nolint start: object_name_linter. The class's name.
 observations.character <- function(x, channels = NULL, use = c("marker", "channel"),

@@ -189,9 +189,10 @@
 #' also stops if other programs take the memory while it runs. If they take the memory within
 #' milliseconds, however, the operating system may end R, because it grants more memory than it has.
 #'
-#' Time grows with n^2 p. With G apriori clusters of about equal size, it grows with (n^2 / G + G^2)
-#' p. An interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very
-#' different scales do not slow it down. Equal observations merge first, at height 0.
+#' Time grows at most with n^2 p; for cells, `vignette("speed")` shows less. With G apriori clusters
+#' of about equal size, it grows with (n^2 / G + G^2) p. An interrupt (Ctrl-C) stops the work within
+#' a second. Ties, outliers and columns of very different scales do not slow it down. Equal
+#' observations merge first, at height 0.
 #'
 #' With hundreds of columns, the p x p covariances take most of the time (p^3 operations per merge)
 #' and most of the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data
@@ -340,7 +341,7 @@ gmhclust <- function(x,
   apriori <- if (is_single_number(apriori)) {
     kmeans_labels(x, apriori, options, "apriori", call)
   } else {
-    labels_of(apriori)
+    labels_of(apriori, x, "apriori", call)
   }
   options$clusters <- apriori_clusters(apriori, nrow(x), "apriori", call)
   mahalanobis_average(x, apriori, options, call)

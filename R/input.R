@@ -210,8 +210,14 @@ standardisation <- function(x) {
 
 # ---- apriori clusters ---------------------------------------------------------------------------
 
-# The labels of a k-means clustering; anything else unchanged.
-labels_of <- function(apriori) if (inherits(apriori, "kmeans")) unname(apriori$cluster) else apriori
+# The labels of a k-means clustering, without names; anything else unchanged. Stops if their names
+# are the row names of x in another order.
+labels_of <- function(apriori, x, arg, call) {
+  is_kmeans <- inherits(apriori, "kmeans")
+  labels <- if (is_kmeans) apriori$cluster else apriori
+  check_row_order(names(labels), rownames(x), arg, call, "`x`")
+  if (is_kmeans) unname(labels) else labels
+}
 
 # A list of the `codes` 1..G of apriori clusters in increasing label order, 0 for none, and their
 # `labels`. NULL if the labels define no apriori clusters.

@@ -193,19 +193,25 @@ observations.data.frame <- function(x, rows_are_observations = FALSE, ...) {
     refuse("x", "has columns of different lengths", "a data frame has as many values in each", call)
   }
   check_columns(x, "x", call)
+  # as.matrix() takes a column with levels, such as numbers of populations, for text, and writes all
+  # other columns with getOption("digits") digits.
+  for (j in which(vapply(x, function(column) !is.null(attr(column, "levels")), NA))) {
+    x[[j]] <- as.vector(unclass(x[[j]]))
+  }
   x <- as_doubles(if (ncol(x) > 0) as.matrix(x) else matrix(0, nrow(x), 0))
   refuse_square_distances(x, rows_are_observations, call)
 }
 
-# Returns x; stops if it is a square matrix of distances, unless `rows_are_observations`.
-refuse_square_distances <- function(x, rows_are_observations, call) {
+# Returns x; stops if it is a square matrix of distances, unless `rows_are_observations`. `n` is the
+# number of its rows; x may be their first rows and columns.
+refuse_square_distances <- function(x, rows_are_observations, call, n = nrow(x)) {
   insists <- check_flag(rows_are_observations, "rows_are_observations", call)
   if (insists || !is_square_distances(x)) return(x)
   needs <- paste(
     "use ghclust(as.dist(...)) for linkage of these distances; rows_are_observations = TRUE takes",
     "the rows as observations"
   )
-  refuse("x", paste0("looks like distances: its ", nrow(x), " x ", nrow(x),
+  refuse("x", paste0("looks like distances: its ", n, " x ", n,
                      " values are symmetric and not negative, with a diagonal of zeros"),
          needs, call)
 }
@@ -234,13 +240,20 @@ is_square_distances <- function(x) {
 
 #' @rdname observations
 #' @export
-observations.DelayedMatrix <- function(x, ...) {
+observations.DelayedMatrix <- function(x, rows_are_observations = FALSE, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
   need_package("DelayedArray", call)
   type <- DelayedArray::type(x)
   if (!type %in% c("double", "integer", "logical")) {
     refuse("x", paste("is", describe(x), "of type", type), needs_observations, call)
+  }
+  insists <- check_flag(rows_are_observations, "rows_are_observations", call)
+  if (!insists && nrow(x) == ncol(x)) {
+    # A corner, because all values may not fit into memory.
+    corner <- seq_len(min(nrow(x), 200))
+    values <- as_doubles(as.matrix(x[corner, corner, drop = FALSE]))
+    refuse_square_distances(values, FALSE, call, nrow(x))
   }
   x
 }

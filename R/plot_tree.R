@@ -172,7 +172,12 @@ shown_populations <- function(tree, populations, arg, call, x = NULL) {
   roots <- if (inherits(populations, "populations")) attr(populations, "roots")
   if (!is.null(roots)) check_roots(roots, n, k, arg, call)
   core <- population
-  if (isTRUE(attr(populations, "nearest"))) core <- core_populations(tree, roots)
+  if (!is.null(roots)) {
+    below <- core_populations(tree, roots)
+    is_nearest <- isTRUE(attr(populations, "nearest"))
+    if (any(below != population & (below != 0 | !is_nearest))) refuse_other_roots(arg, call)
+    if (is_nearest) core <- below
+  }
   names <- shown_names(population_names(populations, k, arg, call)[seq_len(k)], seq_len(k))
   list(population = population, k = as.integer(k), names = names, core = core, roots = roots)
 }
@@ -182,10 +187,13 @@ check_roots <- function(roots, n, k, arg, call) {
   ids <- unlist(roots)
   is_sound <- is.list(roots) && length(roots) == k && all(lengths(roots) > 0) &&
     is.numeric(ids) && anyDuplicated(ids) == 0 && all(ids %in% c(-seq_len(n), seq_len(n - 1)))
-  if (!is_sound) {
-    needs <- "it must be the value of cut_populations() for this tree"
-    refuse(arg, "has an attribute `roots` that does not fit", needs, call)
-  }
+  if (!is_sound) refuse_other_roots(arg, call)
+}
+
+refuse_other_roots <- function(arg, call) {
+  needs <- paste0("it must be the value of cut_populations() for this tree; for the numbers of ",
+                  "others, use as.integer(", arg, ")")
+  refuse(arg, "has an attribute `roots` that does not fit", needs, call)
 }
 
 # The population of each leaf that is below a root of a population; 0 for the other leaves.

@@ -113,7 +113,17 @@ vec_restore.populations <- function(x, to, ...) plain_populations(x) # nolint: o
 Ops.populations <- function(e1, e2) {
   operation <- get(.Generic, mode = "function")
   if (missing(e2)) return(operation(plain_populations(e1)))
+  if (.Generic %in% c("==", "!=")) {
+    if (is.character(e2)) e1 <- named_populations(e1)
+    if (is.character(e1)) e2 <- named_populations(e2)
+  }
   operation(plain_populations(e1), plain_populations(e2))
+}
+
+# The name of the population of each element; "0" for none. Anything but populations as it is.
+named_populations <- function(x) {
+  if (!inherits(x, "populations")) return(x)
+  c("0", attr(x, "levels"))[plain_populations(x) + 1L]
 }
 
 #' @export

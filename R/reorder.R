@@ -76,11 +76,11 @@ reorder.hclust <- function(x,
   }
   x$merge <- merge_in_order(x$merge, x$order)
   if (inherits(wts, "dist") || is.matrix(wts)) {
-    distances <- leaf_distances(wts, length(x$order), "wts", call)
+    distances <- leaf_distances(wts, x$labels, length(x$order), "wts", call)
     x$order <- optimal_order(x$merge, distances, threads, progress, call)
     x$merge <- merge_in_order(x$merge, x$order)
   } else {
-    weights <- leaf_weights(wts, length(x$order), "wts", call)
+    weights <- leaf_weights(wts, x$labels, length(x$order), "wts", call)
     x$merge <- merge_by_weight(x$merge, weights, combine)
     x$order <- leaf_order(x$merge, call)
   }
@@ -120,10 +120,11 @@ check_combination <- function(combination, arg, call) {
   combinations[[combination]]
 }
 
-# The distances of all pairs of n leaves as doubles, in the order of a dist object.
-leaf_distances <- function(distances, n, arg, call) {
+# The distances of all pairs of n leaves with these labels, as doubles in the order of a dist object.
+leaf_distances <- function(distances, labels, n, arg, call) {
   needs <- needs_weights(n)
   if (inherits(distances, "dist")) {
+    check_row_order(attr(distances, "Labels"), labels, arg, call)
     size <- dist_size(distances)
     if (!identical(size, as.integer(n)) || length(distances) != n * (n - 1) / 2) {
       if (is.na(size)) refuse(arg, "is no valid \"dist\" object", needs, call)
@@ -135,6 +136,7 @@ leaf_distances <- function(distances, n, arg, call) {
       got <- paste("is", describe(distances), "of", paste(dim(distances), collapse = " x "))
       refuse(arg, got, needs, call)
     }
+    check_row_order(rownames(distances), labels, arg, call)
     distances <- matrix(as.double(distances), n)
     if (!isSymmetric(distances)) refuse(arg, "is not symmetric", needs, call)
     values <- distances[lower.tri(distances)]
@@ -145,10 +147,11 @@ leaf_distances <- function(distances, n, arg, call) {
   values
 }
 
-leaf_weights <- function(weights, n, arg, call) {
+leaf_weights <- function(weights, labels, n, arg, call) {
   needs <- needs_weights(n)
   if (!is_number_vector(weights)) refuse(arg, paste("is", describe(weights)), needs, call)
   if (length(weights) != n) refuse(arg, paste("has length", length(weights)), needs, call)
+  check_row_order(names(weights), labels, arg, call)
   weights <- as.double(weights)
   if (!all(is.finite(weights))) {
     refuse(arg, paste("has", weights[!is.finite(weights)][1]), "weights must be finite", call)

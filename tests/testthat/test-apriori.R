@@ -127,3 +127,17 @@ test_that("labels are coded by a table as match() codes them", {
   }
   expect_silent(ordered_groups(integer(0)))
 })
+
+test_that("apriori clusters in another order are refused if their names show it", {
+  u <- as.matrix(USArrests)
+  groups <- setNames(rep(1:2, each = 25), rownames(u))
+  wrong <- "`apriori` has `x`'s observations in another order; row 1 is \"Wyoming\""
+  expect_error(gmhclust(u, apriori = groups[50:1], warn = FALSE), wrong, fixed = TRUE,
+               class = "gmhclust_error_input")
+  set.seed(1)
+  fit <- kmeans(u[50:1, ], 2)
+  expect_error(gmhclust(u, apriori = fit, warn = FALSE), wrong, fixed = TRUE,
+               class = "gmhclust_error_input")
+  expect_identical(gmhclust(u, apriori = groups, warn = FALSE)$merge,
+                   gmhclust(u, apriori = unname(groups), warn = FALSE)$merge)
+})

@@ -696,3 +696,12 @@ test_that("`distance` is the full or the centroid distance", {
 })
 
 default_blocks()
+
+test_that("a DelayedMatrix of distances is refused", {
+  skip_if_not_installed("DelayedArray")
+  distances <- as.matrix(dist(iris[1:4]))
+  delayed <- DelayedArray::DelayedArray(distances)
+  expect_error(ghclust(delayed), "`x` looks like distances: its 150 x 150 values are symmetric",
+               class = "gmhclust_error_input")
+  expect_identical(dim(observations(delayed, rows_are_observations = TRUE)), c(150L, 150L))
+})

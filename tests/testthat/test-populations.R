@@ -53,3 +53,30 @@ test_that("populations of no cells are printed without shares", {
 test_that("functions of numbers give plain numbers", {
   for (f in list(sqrt, round, cumsum, diff)) expect_identical(f(found), f(number))
 })
+
+test_that("numbers are compared with names, too", {
+  named <- name_populations(found, c("A", "B", "C"))
+  expect_identical(named == "A", number == 1L)
+  expect_identical("B" != named, number != 2L)
+  expect_identical(found == "1", number == 1L)
+  expect_identical(named == "0", number == 0L)
+})
+
+test_that("a column of populations leaves the other columns of a data frame as they are", {
+  values <- data.frame(a = seq_along(number) / 3, population = number)
+  with_names <- values
+  with_names$population <- found
+  before <- options(digits = 2, OutDec = ",")
+  on.exit(options(before))
+  expect_identical(observations(with_names), observations(values))
+})
+
+test_that("populations of another tree are refused if their clusters do not fit", {
+  x <- as.matrix(iris[1:4])
+  tree <- gmhclust(x, 10, warn = FALSE)
+  others <- cut_populations(gmhclust(x, 30, warn = FALSE), k = 3, x = x)
+  expect_error(stability(tree, x, 2, populations = others),
+               "`populations` has an attribute `roots` that does not fit",
+               class = "gmhclust_error_input")
+  expect_s3_class(stability(tree, x, 2, populations = as.integer(others)), "stability")
+})

@@ -156,3 +156,15 @@ test_that("invalid arguments are refused", {
   invalid <- structure(dist(1:50), Size = "a")
   refused(reorder(tree, invalid), "`wts` is no valid \"dist\" object")
 })
+
+test_that("weights and distances in another order are refused if their names show it", {
+  u <- as.matrix(USArrests)
+  tree <- ghclust(u)
+  wrong <- "`wts` has the tree's observations in another order; row 1 is \"Wyoming\""
+  distances <- dist(u[50:1, ])
+  weights <- setNames(50:1, rownames(u)[50:1])
+  for (wts in list(distances, as.matrix(distances), weights)) {
+    expect_error(reorder(tree, wts), wrong, fixed = TRUE, class = "gmhclust_error_input")
+  }
+  expect_identical(reorder(tree, unname(dist(u))), reorder(tree, dist(u)))
+})
