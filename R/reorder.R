@@ -120,7 +120,7 @@ check_combination <- function(combination, arg, call) {
   combinations[[combination]]
 }
 
-# The distances of all pairs of n leaves with these labels, as doubles in the order of a dist object.
+# The distances of all pairs of n leaves with these labels, in the order of a dist object.
 leaf_distances <- function(distances, labels, n, arg, call) {
   needs <- needs_weights(n)
   if (inherits(distances, "dist")) {
