@@ -65,6 +65,7 @@ count_populations <- function(populations, samples, rest = FALSE) {
   rest <- check_flag(rest, "rest", call)
   of <- population_numbers(populations, "populations", call)
   check_one_per_cell(populations, of, "populations", call)
+  check_row_order(names(samples), names(populations), "samples", call, "`populations`")
   samples <- check_samples(samples, length(of$number), "samples", call)
   rows <- length(of$names) + 1L
   as_count <- if (rows * nlevels(samples) < .Machine$integer.max) as.integer else as.double

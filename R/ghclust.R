@@ -225,11 +225,11 @@ ghclust <- function(x,
     labels <- dist_labels(x, n, call)
     dist_method <- attr(x, "method")
     x <- dist_values(x, n, call)
-    members <- check_members(members, n, call)
+    members <- check_members(members, n, labels, call)
     job <- quote(job_ghclust_dist(x, n, method, members, single, device))
   } else {
     x <- check_observations(x, "x", call)
-    members <- check_members(members, nrow(x), call)
+    members <- check_members(members, nrow(x), rownames(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     check_squares(x, metric, "x", call)
     if (min_points > 1) check_point_count(min_points, nrow(x), call)
@@ -400,7 +400,7 @@ refuse_few <- function(n, call) {
   refuse_like_stats("must have n >= 2 objects to cluster", paste("`x` has", n), call)
 }
 
-check_members <- function(members, n, call) {
+check_members <- function(members, n, labels, call) {
   if (is.null(members)) return(NULL)
   if (length(members) != n) {
     refuse_like_stats("invalid length of members",
@@ -415,5 +415,6 @@ check_members <- function(members, n, call) {
   if (length(bad) > 0) {
     refuse("members", paste("have", members[bad[1]], "at position", bad[1]), needs, call)
   }
+  check_row_order(names(members), labels, "members", call, "`x`")
   as.double(members)
 }

@@ -181,6 +181,8 @@ gkmeans <- function(x,
   init <- check_choice(init, c("kmeans++", "random"), "init", call)
   if (length(centers) == 1 && is.null(dim(centers))) {
     k <- check_count(centers, nrow(x), "centers", call)
+    # Otherwise, all rows would count as equal.
+    if (!is_stored(x)) check_squares(x, list(name = "euclidean"), "x", call)
     best <- best_start(x, k, nstart, init, options, call, squares = TRUE)
   } else {
     centers <- check_centers(centers, x, "centers", call)

@@ -89,3 +89,14 @@ test_that("wrong arguments are refused", {
   refused(count_populations(part, samples[1:100]),
           "if these are a part of the cells, use as.integer(populations)")
 })
+
+test_that("samples in another order are refused if their names show it", {
+  tree <- hclust(dist(USArrests), "average")
+  population <- cut_populations(tree, 3, 5)
+  samples <- setNames(rep(c("a", "b"), 25), rownames(USArrests))
+  expect_error(count_populations(population, rev(samples)),
+               "`samples` has `populations`'s observations in another order", fixed = TRUE,
+               class = "gmhclust_error_input")
+  expect_identical(count_populations(population, samples),
+                   count_populations(population, unname(samples)))
+})

@@ -355,3 +355,15 @@ test_that("arguments for distances of data are refused with a dist object", {
   expect_refused(ghclust(d, mebmers = 1), "unused argument: `mebmers`;", by = "ghclust")
   expect_identical(ghclust(d, metric = "euclidean", p = 2L)$merge, ghclust(d)$merge)
 })
+
+test_that("members in another order are refused if their names show it", {
+  u <- as.matrix(USArrests)
+  members <- setNames(1:50, rownames(u))
+  for (x in list(u, dist(u))) {
+    expect_error(ghclust(x, "average", members = rev(members)),
+                 "`members` has `x`'s observations in another order", fixed = TRUE,
+                 class = "gmhclust_error_input")
+    expect_identical(ghclust(x, "average", members = members)$height,
+                     ghclust(x, "average", members = unname(members))$height)
+  }
+})

@@ -289,3 +289,13 @@ test_that("cells converge in the default number of iterations", {
     expect_identical(fit$ifault, 0L)
   }
 })
+
+test_that("differences whose squares underflow are refused if centers are drawn", {
+  x <- matrix(c(1, 2, 10, 11) * 1e-170)
+  for (init in c("kmeans++", "random")) {
+    expect_error(gkmeans(x, 2, init = init), "`x` has values that differ by at most 1e-169",
+                 class = "gmhclust_error_input")
+  }
+  set.seed(1)
+  expect_identical(sort(gkmeans(x * 1e20, 2)$size), c(2L, 2L))
+})

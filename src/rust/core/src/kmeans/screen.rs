@@ -57,10 +57,10 @@ impl<'a> CenterScreen<'a> {
     /// `Error::Memory` if there is not enough memory.
     pub fn new(centers: &[f64], frame: &'a Frame) -> Result<Self> {
         let columns = frame.origin.len();
-        let height = columns + 2;
+        let block_rows = columns + 2;
         let blocks = (centers.len() / columns).div_ceil(LANES);
-        let mut rows: Vec<SingleRow> = memory::filled(CLUSTERS, blocks * height, [0.0; LANES])?;
-        rows.par_chunks_mut(height)
+        let mut rows: Vec<SingleRow> = memory::filled(CLUSTERS, blocks * block_rows, [0.0; LANES])?;
+        rows.par_chunks_mut(block_rows)
             .zip(centers.par_chunks(LANES * columns))
             .for_each(|(rows, centers)| write_block(frame, rows, centers));
         Ok(Self { frame, rows })
@@ -68,10 +68,11 @@ impl<'a> CenterScreen<'a> {
 
     /// Compares observations with all centers.
     pub fn compare(&self, observations: &[&[f64]]) -> Vec<Screened> {
-        let (frame, height) = (self.frame, self.frame.origin.len() + 1);
-        let mut tiles: Vec<TileRow> = vec![[0.0; ROWS]; observations.len().div_ceil(ROWS) * height];
+        let (frame, tile_rows) = (self.frame, self.frame.origin.len() + 1);
+        let mut tiles: Vec<TileRow> =
+            vec![[0.0; ROWS]; observations.len().div_ceil(ROWS) * tile_rows];
         let mut squares = Vec::with_capacity(observations.len());
-        for (tile, observations) in tiles.chunks_mut(height).zip(observations.chunks(ROWS)) {
+        for (tile, observations) in tiles.chunks_mut(tile_rows).zip(observations.chunks(ROWS)) {
             for (row, x) in observations.iter().enumerate() {
                 let mut square = 0.0;
                 for (k, (coordinates, &value)) in tile.iter_mut().zip(*x).enumerate() {
@@ -79,13 +80,13 @@ impl<'a> CenterScreen<'a> {
                     square += coordinate * coordinate;
                     coordinates[row] = -coordinate as f32;
                 }
-                tile[height - 1][row] = -up(frame.share * square.sqrt());
+                tile[tile_rows - 1][row] = -up(frame.share * square.sqrt());
                 squares.push(square);
             }
         }
-        let mut least = vec![TileLeast::new(); tiles.len() / height];
+        let mut least = vec![TileLeast::new(); tiles.len() / tile_rows];
         dispatch(ScreenKernel {
-            height,
+            tile_rows,
             tiles: &tiles,
             rows: &self.rows,
             least: &mut least,
@@ -161,7 +162,7 @@ impl TileLeast {
 /// Compares tiles of observations with all blocks of centers.
 struct ScreenKernel<'a> {
     /// Number of coordinates of an observation, including the coordinate for the error.
-    height: usize,
+    tile_rows: usize,
     tiles: &'a [TileRow],
     rows: &'a [SingleRow],
     least: &'a mut [TileLeast],
@@ -173,16 +174,16 @@ impl WithSimd for ScreenKernel<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self {
-            height,
+            tile_rows,
             tiles,
             rows,
             least,
         } = self;
-        let block_rows = height + 1;
+        let block_rows = tile_rows + 1;
         let parts = LANES / (REGISTERS * S::F32_LANES);
         let blocks = (BYTES_AT_A_TIME / (block_rows * size_of::<SingleRow>())).max(1);
         for (some, rows) in rows.chunks(blocks * block_rows).enumerate() {
-            for (tile, least) in tiles.chunks_exact(height).zip(&mut *least) {
+            for (tile, least) in tiles.chunks_exact(tile_rows).zip(&mut *least) {
                 least.lanes = S::F32_LANES;
                 for (block, rows) in rows.chunks_exact(block_rows).enumerate() {
                     for part in 0..parts {

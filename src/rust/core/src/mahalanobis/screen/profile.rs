@@ -5,7 +5,8 @@
 /// small, a bound could exceed its distance.
 pub const LEAST_FOURTH: f64 = 1e-290;
 
-/// Bounds on the central moments of the members r of a cluster, in data units.
+/// Central moments of the members of a cluster: r is a member's difference from the mean, in data
+/// units.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spread {
     /// E‖r‖².
