@@ -123,7 +123,8 @@ Ops.populations <- function(e1, e2) {
 # The name of the population of each element; "0" for none. Anything but populations as it is.
 named_populations <- function(x) {
   if (!inherits(x, "populations")) return(x)
-  c("0", attr(x, "levels"))[plain_populations(x) + 1L]
+  number <- plain_populations(x)
+  stats::setNames(c("0", attr(x, "levels"))[number + 1L], names(number))
 }
 
 #' @export
