@@ -76,9 +76,10 @@ mhclust <- function(x,
   }
   progress <- if (is.null(extra$progress)) verb > 0 else extra$progress
   workers <- check_workers(extra$BPPARAM, "BPPARAM", call)
+  g <- labels_of(g, x, "g", call)
   options <- list(
     threshold = threshold_members(thresh, nrow(x), "thresh", call),
-    clusters = apriori_clusters(labels_of(g, x, "g", call), nrow(x), "g", call),
+    clusters = apriori_clusters(g, nrow(x), "g", call),
     subthreshold = check_choice(subthreshHandling, subthreshold_kinds, "subthreshHandling", call),
     distance = if (check_flag(quick, "quick", call)) "centroid" else "full",
     normalize = check_flag(normalize, "normalize", call),
@@ -93,7 +94,7 @@ mhclust <- function(x,
     warn = check_flag(warn, "warn", call)
   )
   x <- in_range(x, options$scale, "x", call)
-  tree <- mahalanobis_average(x, labels_of(g, x, "g", call), options, call)
+  tree <- mahalanobis_average(x, g, options, call)
   if (!is.null(tree$apriori)) tree$g <- tree$apriori
   tree
 }

@@ -196,12 +196,19 @@ refuse_other_roots <- function(arg, call) {
   refuse(arg, "has an attribute `roots` that does not fit", needs, call)
 }
 
-# The population of each leaf that is below a root of a population; 0 for the other leaves.
-core_populations <- function(tree, roots) {
+# The index in unlist(roots) of the root above each leaf; 0 for the other leaves.
+roots_of_leaves <- function(tree, roots) {
   nodes <- tree_nodes(tree$merge, leaf_members(tree))
   ids <- unlist(roots)
-  part <- leaves_inside(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
-  c(0L, rep(seq_along(roots), lengths(roots)))[part + 1L]
+  leaves_inside(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
+}
+
+# The population of each root in unlist(roots).
+populations_of_roots <- function(roots) rep(seq_along(roots), lengths(roots))
+
+# The population of each leaf that is below a root of a population; 0 for the other leaves.
+core_populations <- function(tree, roots) {
+  c(0L, populations_of_roots(roots))[roots_of_leaves(tree, roots) + 1L]
 }
 
 # The population of each node of a tree, given the population of each leaf: p > 0 if all its members

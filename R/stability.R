@@ -247,10 +247,8 @@ population_sets <- function(tree, top, shown) {
   part <- shown$core
   population <- seq_len(shown$k)
   if (!is.null(shown$roots)) {
-    nodes <- tree_nodes(tree$merge, leaf_members(tree))
-    ids <- unlist(shown$roots)
-    part <- leaves_inside(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
-    population <- rep(seq_along(shown$roots), lengths(shown$roots))
+    part <- roots_of_leaves(tree, shown$roots)
+    population <- populations_of_roots(shown$roots)
   }
   leaf <- if (is.null(top$leaf)) seq_along(part) else as.vector(top$leaf)
   is_inside <- part > 0

@@ -9,6 +9,7 @@ pub mod rows;
 #[cfg(test)]
 pub mod shrink;
 
+use crate::mahalanobis::{Distance, Options, Subthreshold};
 use crate::metric::{Metric, ZeroOverZero};
 use crate::neighbours::single::RowSum;
 use crate::Observations;
@@ -58,6 +59,15 @@ impl Random {
 pub fn array(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
     Array2::from_shape_vec((rows, columns), values).expect("there are this many values")
 }
+
+/// Options for tests that need any: centroid distances, and a small threshold.
+pub const CENTROID_OPTIONS: Options = Options {
+    threshold: 5.0,
+    subthreshold: Subthreshold::Mahal,
+    distance: Distance::Centroid,
+    normalize: false,
+    apriori_intra: true,
+};
 
 /// As [`array`], but checked.
 pub fn observations(values: Vec<f64>, rows: usize, columns: usize) -> Observations {

@@ -8,9 +8,6 @@
 #include <algorithm>
 #include <random>
 
-// Arrays that live until the program ends.
-template <class T> T *array(size_t length) { return new T[length](); }
-
 int main(int, char **arguments) {
   size_t n = atoi(arguments[1]), p = atoi(arguments[2]);
   bool is_full = atoi(arguments[3]);

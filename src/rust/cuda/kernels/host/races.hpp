@@ -46,3 +46,6 @@ template <class T> T add_relaxed(T *at, T value) {
   while (!__atomic_compare_exchange(at, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }
+
+// Arrays that live until the program ends.
+template <class T> T *array(size_t length) { return new T[length](); }

@@ -16,9 +16,6 @@ alignas(16) thread_local double memory[1 << 14];
 static const uint SIZES[] = {700, 300, 5, 40, 260};
 static const uint NODES = 5, P = 21;
 
-// Arrays that live until the program ends.
-template <class T> T *array(size_t length) { return new T[length](); }
-
 int main() {
   std::mt19937 random;
   std::normal_distribution<double> normal;

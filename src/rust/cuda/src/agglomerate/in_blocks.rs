@@ -71,22 +71,14 @@ fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
-    use gmhclust_core::testing::observations;
+    use gmhclust_core::testing::{observations, CENTROID_OPTIONS};
 
     use super::*;
 
     #[test]
     fn every_device_gets_problems_of_every_size() {
         let x = observations((0..9).map(f64::from).collect(), 9, 1);
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let problem = |n: u32| Problem::of_observations(&x, 0..n, options);
+        let problem = |n: u32| Problem::of_observations(&x, 0..n, CENTROID_OPTIONS);
         let problems = [3, 9, 5, 7, 2].map(problem);
         let problems: Vec<&Problem> = problems.iter().collect();
         assert_eq!(shares(&problems, 1), [vec![1, 3, 2, 0, 4]]);

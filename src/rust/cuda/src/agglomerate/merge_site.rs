@@ -108,8 +108,7 @@ fn front_to_leave(
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
-    use gmhclust_core::testing::observations;
+    use gmhclust_core::testing::{observations, CENTROID_OPTIONS};
 
     use super::*;
 
@@ -165,14 +164,7 @@ mod tests {
     #[test]
     fn blocks_merge_many_small_problems_and_threads_those_that_are_much_larger() {
         let x = observations((0..6000).map(f64::from).collect(), 6000, 1);
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let problem = |n: u32| Problem::of_observations(&x, 0..n, options);
+        let problem = |n: u32| Problem::of_observations(&x, 0..n, CENTROID_OPTIONS);
         let sizes = [10, 12, 600, 11, 10, 10, 5000, 10, 10];
         let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
         let mut fit = [true; 9];

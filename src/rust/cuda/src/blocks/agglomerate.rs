@@ -131,22 +131,14 @@ fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
-    use gmhclust_core::testing::observations;
+    use gmhclust_core::testing::{observations, CENTROID_OPTIONS};
 
     #[test]
     fn pairs_of_equal_observations_suit_a_block_and_large_sets_do_not() {
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
         let is_tied_with_sets_of = |size: usize| {
             let values = (0..60).map(|i| (i / size) as f64).collect();
             let x = observations(values, 60, 1);
-            let problem = Problem::of_observations(&x, 0..60, options);
+            let problem = Problem::of_observations(&x, 0..60, CENTROID_OPTIONS);
             is_tied(&problem, &Monitor::default()).unwrap()
         };
         assert!(!is_tied_with_sets_of(1));

@@ -64,27 +64,19 @@ impl Fetched {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
-    use gmhclust_core::testing::observations;
+    use gmhclust_core::testing::{observations, CENTROID_OPTIONS};
 
     use super::*;
 
     #[test]
     fn merges_of_each_problem_are_at_its_places() {
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
         let x = observations((0..60).map(f64::from).collect(), 60, 1);
         let of = |sizes: &[u32]| -> Vec<Problem> {
             let ends = sizes.iter().scan(0, |end, size| {
                 *end += size;
                 Some((*end - size, *end))
             });
-            ends.map(|(start, end)| Problem::of_observations(&x, start..end, options))
+            ends.map(|(start, end)| Problem::of_observations(&x, start..end, CENTROID_OPTIONS))
                 .collect()
         };
         for sizes in [&[7][..], &[20, 20, 9, 1, 1, 2], &[2; 30]] {
