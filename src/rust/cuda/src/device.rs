@@ -12,6 +12,7 @@ use cudarc::nvrtc::Ptx;
 
 use crate::kernels::{Binary, Bundle, Kernels};
 use crate::limits::Limits;
+use crate::mapped::MappedWords;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::tasks::join;
 
@@ -205,6 +206,8 @@ pub struct Device {
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     /// What a call leaves for the next one, since making it takes long: see [`Device::keep`].
     kept: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Words that no kernel uses now.
+    words: Mutex<Vec<MappedWords>>,
     limits: Limits,
     index: usize,
 }
@@ -281,6 +284,7 @@ impl Device {
             context: Self::open_context(index)?,
             modules: Mutex::new(HashMap::new()),
             kept: Mutex::new(None),
+            words: Mutex::new(Vec::new()),
             index,
         })
     }
@@ -303,6 +307,18 @@ impl Device {
             .unwrap_or_else(PoisonError::into_inner)
             .take()?;
         kept.downcast().ok().map(|value| *value)
+    }
+
+    /// Words that were [kept](Device::keep_words), if there are any.
+    pub fn take_words(&self) -> Option<MappedWords> {
+        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.pop()
+    }
+
+    /// Keeps words for [`Device::take_words`]. No kernel may use them any more.
+    pub fn keep_words(&self, words: MappedWords) {
+        let mut kept = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(words);
     }
 
     fn open_context(index: usize) -> Result<Arc<CudaContext>> {

@@ -135,10 +135,13 @@ pub const BLOCK_OBSERVATIONS: ThreadThreshold = ThreadThreshold {
 /// Largest number of observations of an apriori cluster that one thread block merges.
 ///
 /// - Counts: observations of the apriori cluster.
-/// - Run: no result file.
+/// - Run: no result file. On an H200 with 16 cores, 20,000,000 x 14 cells in 2,000 apriori clusters
+///   by k-means, of 530 to 40,525, took 16.6 s with 16,384, 14.9 s with 20,480, and 13.6 s with
+///   this number and with 32,768.
 /// - If wrong: if it is too high, the rest of the GPU waits for one block. If it is too low, the
-///   CPU merges clusters that a block would finish in time, or trees are made one after the other.
-pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
+///   CPU merges clusters that a block would finish in time, or more trees are made, each of which
+///   takes more of the GPU than a block.
+pub const BLOCK_MOST_OBSERVATIONS: usize = 24_576;
 
 /// Smallest number of observations with which thread blocks begin while the observations of other
 /// apriori clusters are copied to the GPU.

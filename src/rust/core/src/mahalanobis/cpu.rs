@@ -11,8 +11,6 @@ use crate::monitor::Monitor;
 impl AgglomerationDevice for Cpu {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        merges_in_parallel(&problems, self, |scheduled| {
-            merges_on_cpu(scheduled.problem, monitor)
-        })
+        merges_in_parallel(&problems, self, |problem| merges_on_cpu(problem, monitor))
     }
 }

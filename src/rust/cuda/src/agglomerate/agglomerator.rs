@@ -1,20 +1,19 @@
 //! Merges each problem where [`merge_sites`] says, on several GPUs and the CPU.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::agglomerate::{
-    merges_in_parallel, merges_of, merges_on_cpu, with_cpu_screens, ScheduledProblem,
+    merges_in_parallel, merges_on_cpu, with_cpu_screens, UnitedProblem,
 };
 use gmhclust_core::mahalanobis::{Distance, Problem};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use rayon::prelude::*;
 
 use super::in_blocks::InBlocks;
+use super::in_trees::merges_in_trees;
 use super::merge_site::{merge_sites, MergeSite};
 use super::overlap::overlap;
-use super::share::share_of_blocks;
 use super::two_parts::{merges_of_two_parts, Part};
 use crate::device::Device;
 use crate::thresholds::GpuThresholds;
@@ -44,21 +43,14 @@ impl Agglomerator<'_> {
         let of_numbers = |numbers: &[usize]| -> Vec<&Problem> {
             numbers.iter().map(|&number| &problems[number]).collect()
         };
-        let sizes = self.tree_sizes(problems, &others, &merge_sites);
-        // Blocks or other trees take memory of the devices, too.
-        let trees = sizes.iter().filter(|&&size| size > 0).count();
-        let is_alone = in_blocks.is_empty() && trees == 1;
+        // Blocks take memory of the devices, too.
+        let is_free = in_blocks.is_empty();
         let merge_others = || {
-            merges_in_parallel(
-                &of_numbers(&others),
-                self.cpu,
-                |scheduled| match merge_sites[others[scheduled.index]] {
-                    MergeSite::Cpu => merges_on_cpu(scheduled.problem, monitor),
-                    MergeSite::Tree | MergeSite::Block => {
-                        self.merges_of_tree(scheduled, &sizes, is_alone, monitor)
-                    }
-                },
-            )
+            let is_tree: Vec<bool> = others
+                .iter()
+                .map(|&i| merge_sites[i] == MergeSite::Tree && self.has_tree(&problems[i]))
+                .collect();
+            self.merge_others(&of_numbers(&others), &is_tree, is_free, monitor)
         };
         if in_blocks.is_empty() {
             return merge_others();
@@ -97,58 +89,84 @@ impl Agglomerator<'_> {
         Ok(merge_sites(problems, &fit?, fewest, threads, has_tree))
     }
 
-    /// The number of clusters of each problem in `numbers`, in decreasing order of size, which is
-    /// the order of their ranks. The entry is 0 for a problem that no GPU merges as a tree.
-    fn tree_sizes(
+    /// The merges of each problem. Devices make those of the problems that `is_tree` marks, as
+    /// trees. Meanwhile the CPU makes the merges of the others. `is_free` says that nothing else
+    /// uses the devices.
+    fn merge_others(
         &self,
-        problems: &[Problem<'_>],
-        numbers: &[usize],
-        merge_sites: &[MergeSite],
-    ) -> Vec<usize> {
-        let size = |&number: &usize| {
-            let problem = &problems[number];
-            let tree = merge_sites[number] == MergeSite::Tree && self.has_tree(problem);
-            (
-                problem.clusters(),
-                if tree { problem.clusters() } else { 0 },
+        problems: &[&Problem<'_>],
+        is_tree: &[bool],
+        is_free: bool,
+        monitor: &Monitor,
+    ) -> Result<Vec<Vec<Merge>>> {
+        let (trees, on_cpu): (Vec<usize>, Vec<usize>) =
+            (0..problems.len()).partition(|&number| is_tree[number]);
+        let of_numbers = |numbers: &[usize]| -> Vec<&Problem> {
+            numbers.iter().map(|&number| problems[number]).collect()
+        };
+        let is_alone = is_free && trees.len() == 1;
+        let merge_trees = || {
+            merges_in_trees(
+                self.devices,
+                &of_numbers(&trees),
+                |device, problem, share| {
+                    self.merges_of_tree(device, problem, share, is_alone, monitor)
+                },
             )
         };
-        let mut sizes: Vec<(usize, usize)> = numbers.iter().map(size).collect();
-        sizes.sort_by_key(|&(clusters, _)| Reverse(clusters));
-        sizes.into_iter().map(|(_, tree)| tree).collect()
+        let merge_on_cpu = || {
+            merges_in_parallel(&of_numbers(&on_cpu), self.cpu, |problem| {
+                merges_on_cpu(problem, monitor)
+            })
+        };
+        if trees.is_empty() {
+            return merge_on_cpu();
+        }
+        if on_cpu.is_empty() {
+            return merge_trees();
+        }
+        merges_of_two_parts(
+            Part {
+                numbers: &trees,
+                merges: merge_trees,
+            },
+            Part {
+                numbers: &on_cpu,
+                merges: merge_on_cpu,
+            },
+        )
     }
 
-    /// Makes the merges of a problem as a tree on one of the devices. Makes them on the CPU if no
-    /// device can make a tree of the problem, or if other problems use the device's memory, which
-    /// is possible unless the problem `is_alone`. `sizes` is the result of [`Self::tree_sizes`].
+    /// Makes the merges of a problem as a tree on a device. Makes them on the CPU if the device
+    /// cannot make a tree of the problem, or if other problems use the device's memory, which is
+    /// possible unless the problem `is_alone`.
     fn merges_of_tree(
         &self,
-        scheduled: ScheduledProblem<'_, '_>,
-        sizes: &[usize],
+        device: &Arc<Device>,
+        problem: &Problem,
+        share: f64,
         is_alone: bool,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        if sizes[scheduled.rank] == 0 {
-            return merges_on_cpu(scheduled.problem, monitor);
-        }
-        let devices = self.devices.len();
-        let device = &self.devices[scheduled.rank % devices];
-        let share = share_of_blocks(sizes, scheduled.rank, devices, self.cpu.threads());
-        merges_of(scheduled.problem, monitor, |distinct| {
+        let united = self.cpu.install(|| UnitedProblem::new(problem, monitor))?;
+        united.merges(monitor, |distinct| {
             let grown = if self.has_tree(distinct.problem) {
                 tree::grow(
                     device,
                     distinct.problem,
                     distinct.bounding_box,
                     share,
+                    self.cpu,
                     monitor,
                 )
             } else {
                 Ok(None)
             };
+            let on_cpu = || with_cpu_screens(distinct, monitor);
             match grown {
-                Err(Error::Memory(_)) if !is_alone => with_cpu_screens(distinct, monitor),
-                Ok(None) => with_cpu_screens(distinct, monitor),
+                Err(Error::Memory(_)) if !is_alone => self.cpu.install(on_cpu),
+                Ok(None) if is_alone => self.cpu.install_awake(on_cpu),
+                Ok(None) => self.cpu.install(on_cpu),
                 grown => grown,
             }
         })

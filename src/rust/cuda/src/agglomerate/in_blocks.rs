@@ -1,12 +1,12 @@
 //! Merges problems in the thread blocks of several GPUs.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use gmhclust_core::error::Result;
 use gmhclust_core::mahalanobis::Problem;
 use gmhclust_core::{Cpu, Merge, Monitor};
 
+use super::share::shares;
 use crate::blocks::BlockProblems;
 use crate::device::Device;
 use crate::sharing::on_each;
@@ -57,32 +57,5 @@ impl<'a> InBlocks<'a> {
             merges[index] = found;
         }
         Ok(merges)
-    }
-}
-
-/// The indices of the problems of each device. Problems are assigned round-robin, in decreasing
-/// order of size.
-fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..problems.len()).collect();
-    order.sort_by_key(|&index| Reverse(problems[index].clusters()));
-    let share = |device| order.iter().copied().skip(device).step_by(devices);
-    (0..devices).map(|device| share(device).collect()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use gmhclust_core::testing::{observations, CENTROID_OPTIONS};
-
-    use super::*;
-
-    #[test]
-    fn every_device_gets_problems_of_every_size() {
-        let x = observations((0..9).map(f64::from).collect(), 9, 1);
-        let problem = |n: u32| Problem::of_observations(&x, 0..n, CENTROID_OPTIONS);
-        let problems = [3, 9, 5, 7, 2].map(problem);
-        let problems: Vec<&Problem> = problems.iter().collect();
-        assert_eq!(shares(&problems, 1), [vec![1, 3, 2, 0, 4]]);
-        assert_eq!(shares(&problems, 2), [vec![1, 2, 4], vec![3, 0]]);
-        assert_eq!(shares(&problems[..1], 2), [vec![0], vec![]]);
     }
 }

@@ -9,6 +9,7 @@
 
 mod agglomerator;
 mod in_blocks;
+mod in_trees;
 mod merge_site;
 mod overlap;
 mod share;

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig,
-    PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
 };
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
@@ -22,7 +21,7 @@ use super::fetched::{Fetched, CONVERTED_TOGETHER};
 use super::tasks::{copy_observations, sorted_slots, tasks};
 use super::variant::{equal_problems, Variant};
 use crate::device::{Device, DriverResult};
-use crate::mapped::MappedWords;
+use crate::mapped::Watch;
 use crate::sender::Sender;
 use crate::thresholds::GpuThresholds;
 
@@ -80,13 +79,13 @@ struct LaunchMemory {
     counters: CudaSlice<u32>,
     /// Two words in host memory: the number of merges done, written by the device, and whether to
     /// stop, written by the host.
-    watch: MappedWords,
+    watch: Watch,
 }
 
 impl LaunchMemory {
     /// Memory for `tasks` tasks with `observations` observations in `p` dimensions.
     fn new(
-        context: &Arc<CudaContext>,
+        device: &Arc<Device>,
         stream: &Arc<CudaStream>,
         tasks: usize,
         observations: usize,
@@ -110,7 +109,7 @@ impl LaunchMemory {
             let lower = stream.alloc_zeros(observations)?;
             let higher = stream.alloc_zeros(observations)?;
             let counters = stream.alloc_zeros(SHARED_COUNTERS + MOST_CHUNKS)?;
-            let watch = MappedWords::new(context, 2)?;
+            let watch = Watch::new(device)?;
             Ok(Self {
                 tasks,
                 x,
@@ -205,14 +204,8 @@ impl<'a> Launch<'a> {
             let stream = device.context.new_stream()?;
             let of_chunks = chunks.iter().map(|_| device.context.new_stream());
             let of_chunks = of_chunks.collect::<DriverResult<_>>()?;
-            let mut memory = LaunchMemory::new(
-                &device.context,
-                &stream,
-                problems.len(),
-                observations,
-                p,
-                distance,
-            )?;
+            let mut memory =
+                LaunchMemory::new(device, &stream, problems.len(), observations, p, distance)?;
             // The kernel may read MOST_IN_REGISTERS coordinates behind the last observation. It
             // discards them, but tools that look for reads of uninitialized memory report them.
             stream.memset_zeros(&mut memory.x.slice_mut(observations * p..))?;

@@ -1,6 +1,7 @@
 //! Converts problems to the kernel's tasks.
 
 use gmhclust_core::mahalanobis::{distance, Problem};
+use gmhclust_core::tasks::pieces;
 use rayon::prelude::*;
 
 use super::arrays::{Task, BALL};
@@ -36,15 +37,20 @@ const SAMPLE: usize = 64;
 /// The slots of each problem, sorted so that slots of observations that are near each other follow
 /// each other: the slots of one problem after those of the other.
 pub fn sorted_slots(problems: &[&Problem<'_>]) -> Vec<u32> {
-    let sorted = |problem: &&Problem<'_>| {
+    let sizes = problems.iter().map(|problem| problem.clusters());
+    let mut all = vec![0; sizes.clone().sum()];
+    let of_problems: Vec<(&&Problem, &mut [u32])> =
+        problems.iter().zip(pieces(&mut all, sizes)).collect();
+    of_problems.into_par_iter().for_each(|(problem, slots)| {
         // A copy, because the rows of the members are far from each other in memory.
-        let rows: Vec<f64> = problem.rows().flatten().copied().collect();
-        let mut slots: Vec<u32> = (0..problem.clusters() as u32).collect();
-        sort_spatially(&rows, problem.x.ncols(), &mut slots);
-        slots
-    };
-    let of_problems: Vec<Vec<u32>> = problems.par_iter().map(sorted).collect();
-    of_problems.concat()
+        let mut rows = Vec::with_capacity(slots.len() * problem.x.ncols());
+        problem.rows().for_each(|row| rows.extend_from_slice(row));
+        for (slot, number) in slots.iter_mut().zip(0..) {
+            *slot = number;
+        }
+        sort_spatially(&rows, problem.x.ncols(), slots);
+    });
+    all
 }
 
 /// Halves the slots recursively along the column that varies most, down to those of a ball. `rows`

@@ -49,14 +49,16 @@ fn host_grow(
     gathered: &AtomicUsize,
 ) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
-    let start = Start::new(problem, &bounding_box, *most_columns, &Monitor::default()).unwrap();
+    let monitor = Monitor::default();
+    let start = Start::new(problem, &bounding_box, *most_columns, &monitor);
+    let (start, contents) = start.unwrap();
     let sizes = start.sizes;
     let n = sizes.clusters;
     let arrays = sizes.bytes().map(|&bytes| RefCell::new(filled(bytes)));
     let rows_and_factors = sizes.clusters_bytes().map(filled).map(RefCell::new);
     let mut watch = [0u32; 2];
     arrays.members.borrow_mut().fill(0);
-    start.copy(&arrays, &rows_and_factors, put).unwrap();
+    contents.copy(&arrays, &rows_and_factors, put).unwrap();
     let mut arrays = arrays.map(RefCell::take);
     let rows_and_factors = rows_and_factors.map(RefCell::into_inner);
     let addresses = arrays.map(|array| array.as_ptr() as u64);

@@ -14,4 +14,4 @@ mod testing;
 mod tests;
 
 pub use arrays::{FEW_COLUMNS, MOST_CLUSTERS};
-pub use launch::{fits, grow, MOST_COLUMNS};
+pub use launch::{fits, grow, trees_at_a_time, MOST_COLUMNS};

@@ -14,9 +14,9 @@ use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, to_merges, Placement, Status, Tree, TreeLayout};
+use super::arrays::{control, to_merges, Placement, Status, Tree, TreeLayout, TreeSizes};
 use super::clusters::Clusters;
-use super::start::Start;
+use super::start::{Contents, Start};
 use super::testing::{assert_grown, prepare_launch, Trees};
 use crate::host::{function, library_with_memory};
 
@@ -60,8 +60,8 @@ struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
-    fn new(host: &'a Library, start: &Start) -> Self {
-        let layout = start.sizes.layout();
+    fn new(host: &'a Library, sizes: &TreeSizes, contents: &Contents<'_>) -> Self {
+        let layout = sizes.layout();
         let words = layout.bytes.div_ceil(8);
         // SAFETY: the function has this type.
         let memory = unsafe {
@@ -86,7 +86,7 @@ impl<'a> Arena<'a> {
             to.borrow_mut().bytes_mut(&range).copy_from_slice(content);
             Ok(())
         };
-        start.copy(&arrays, &clusters, put).unwrap();
+        contents.copy(&arrays, &clusters, put).unwrap();
         arena
     }
 
@@ -150,10 +150,11 @@ type ModelGrow = unsafe extern "C" fn(
 /// If the blocks wait for each other for ever.
 fn grow(host: &Library, problem: &Problem, parameters: LaunchParameters) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
-    let start = Start::new(problem, &bounding_box, 16, &Monitor::default()).unwrap();
+    let monitor = Monitor::default();
+    let (start, contents) = Start::new(problem, &bounding_box, 16, &monitor).unwrap();
     let sizes = start.sizes;
     let n = sizes.clusters;
-    let mut arena = Arena::new(host, &start);
+    let mut arena = Arena::new(host, &sizes, &contents);
     let mut watch = [0u32; 2];
     let layout = arena.layout.clone();
     let arrays = layout.arrays;

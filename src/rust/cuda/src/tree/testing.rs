@@ -57,8 +57,8 @@ impl Device for Trees<'_> {
 impl AgglomerationDevice for Trees<'_> {
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        merges_in_parallel(&problems, &self.cpu, |scheduled| {
-            merges_of(scheduled.problem, monitor, |distinct| {
+        merges_in_parallel(&problems, &self.cpu, |problem| {
+            merges_of(problem, monitor, |distinct| {
                 let merges = (self.grow)(distinct.problem, distinct.bounding_box, monitor)?;
                 self.asked.fetch_add(1, Ordering::Relaxed);
                 if merges.is_none() {

@@ -34,11 +34,12 @@ fn most_columns() -> usize {
 /// on the CPU.
 fn trees_of_gpu(share: f64) -> Trees<'static> {
     let gpu = Device::shared(0).unwrap();
+    let cpu = Cpu::new(4).unwrap();
     Trees::new(
         Cpu::new(4).unwrap(),
         move |problem, bounding_box, monitor| {
             assert!(fits(problem));
-            grow(&gpu, problem, bounding_box, share, monitor)
+            grow(&gpu, problem, bounding_box, share, &cpu, monitor)
         },
     )
 }
@@ -302,6 +303,7 @@ fn the_gpu_grows_trees_of_centres() {
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_merges_equal_observations_by_definition() {
     let device = Device::shared(0).unwrap();
+    let cpu = Cpu::new(1).unwrap();
     let mut random = Random(75);
     let mut grown = 0;
     for round in 0..60 {
@@ -318,7 +320,15 @@ fn the_gpu_merges_equal_observations_by_definition() {
         let options = options(&mut random, n);
         let problem = Problem::of_observations(&x, 0..n as u32, options);
         let bounding_box = problem.bounding_box();
-        let found = grow(&device, &problem, &bounding_box, 1.0, &Monitor::default()).unwrap();
+        let found = grow(
+            &device,
+            &problem,
+            &bounding_box,
+            1.0,
+            &cpu,
+            &Monitor::default(),
+        );
+        let found = found.unwrap();
         let Some(found) = found else { continue };
         let expected = reference::agglomerate(&problem, Source::Merged);
         let merges = |merges: Vec<Merge>| {
@@ -337,8 +347,15 @@ fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>>
     let n = x.nrows();
     let options = options_of(Distance::Centroid, 0.01 * n as f64, Subthreshold::Mahal);
     let problem = Problem::of_observations(x, 0..n as u32, options);
-    let device = Device::shared(0).unwrap();
-    grow(&device, &problem, &problem.bounding_box(), 1.0, monitor)
+    let (device, cpu) = (Device::shared(0).unwrap(), Cpu::new(4).unwrap());
+    grow(
+        &device,
+        &problem,
+        &problem.bounding_box(),
+        1.0,
+        &cpu,
+        monitor,
+    )
 }
 
 #[test]

@@ -32,7 +32,7 @@ mod sweeps;
 mod tentative;
 mod work;
 
-pub use merges_in_parallel::{merges_in_parallel, ScheduledProblem};
-pub use one_problem::{merges_of, merges_on_cpu, with_cpu_screens, DistinctProblem};
+pub use merges_in_parallel::{check_memory, merges_in_parallel};
+pub use one_problem::{merges_of, merges_on_cpu, with_cpu_screens, DistinctProblem, UnitedProblem};
 pub use spatial_order::sort_spatially;
 pub use work::work;

@@ -27,44 +27,83 @@ impl DistinctProblem<'_, '_> {
     }
 }
 
-/// The merges of a problem, in their order, until the problem is one cluster. The merges of equal
-/// clusters need no search. `by_distance` returns all other merges, or `None` if the first of them
-/// is not [accepted](DistinctProblem::accepts). If so, `by_distance` is called again, with the
-/// original problem.
+/// A problem and the merges of its equal clusters, which need no search.
+pub struct UnitedProblem<'p, 'x> {
+    problem: &'p Problem<'x>,
+    bounding_box: BoundingBox,
+    /// `None` if all clusters differ.
+    united: Option<Deduplicated<'x>>,
+}
+
+impl<'p, 'x> UnitedProblem<'p, 'x> {
+    /// Finds the bounding box and the equal clusters of a problem. Takes O(n·p) time.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory.
+    pub fn new(problem: &'p Problem<'x>, monitor: &Monitor) -> Result<Self> {
+        let bounding_box = problem.bounding_box();
+        let united = Deduplicated::new(problem, bounding_box.diagonal(), monitor)?;
+        Ok(Self {
+            problem,
+            bounding_box,
+            united,
+        })
+    }
+
+    /// The merges of the problem, in their order, until it is one cluster. `by_distance` returns
+    /// all merges but those of equal clusters, or `None` if the first of them is not
+    /// [accepted](DistinctProblem::accepts). If so, `by_distance` is called again, with the
+    /// original problem.
+    ///
+    /// # Errors
+    /// The errors of `by_distance`.
+    pub fn merges(
+        self,
+        monitor: &Monitor,
+        by_distance: impl Fn(DistinctProblem<'_, '_>) -> Result<Option<Vec<Merge>>>,
+    ) -> Result<Vec<Merge>> {
+        let accepted = |distinct: DistinctProblem| {
+            if distinct.problem.clusters() == 1 {
+                return Ok(Some(Vec::new()));
+            }
+            let merges = by_distance(distinct)?;
+            Ok(merges.filter(|merges| distinct.accepts(merges[0].height)))
+        };
+        let Self {
+            problem,
+            ref bounding_box,
+            united,
+        } = self;
+        if let Some(united) = united {
+            monitor.advance(work(problem.clusters()) - work(united.problem.clusters()));
+            let distinct = DistinctProblem {
+                problem: &united.problem,
+                bounding_box,
+                united: Some(&united),
+            };
+            if let Some(merges) = accepted(distinct)? {
+                return Ok(united.join(merges));
+            }
+        }
+        let merges = accepted(DistinctProblem {
+            problem,
+            bounding_box,
+            united: None,
+        })?;
+        Ok(merges.expect("any height is accepted"))
+    }
+}
+
+/// The merges of a problem, as [`UnitedProblem::merges`] makes them.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory, and
-/// the errors of `by_distance`.
+/// As [`UnitedProblem::new`], and the errors of `by_distance`.
 pub fn merges_of(
     problem: &Problem,
     monitor: &Monitor,
     by_distance: impl Fn(DistinctProblem<'_, '_>) -> Result<Option<Vec<Merge>>>,
 ) -> Result<Vec<Merge>> {
-    let accepted = |distinct: DistinctProblem| {
-        if distinct.problem.clusters() == 1 {
-            return Ok(Some(Vec::new()));
-        }
-        let merges = by_distance(distinct)?;
-        Ok(merges.filter(|merges| distinct.accepts(merges[0].height)))
-    };
-    let bounding_box = &problem.bounding_box();
-    if let Some(united) = Deduplicated::new(problem, bounding_box.diagonal(), monitor)? {
-        monitor.advance(work(problem.clusters()) - work(united.problem.clusters()));
-        let distinct = DistinctProblem {
-            problem: &united.problem,
-            bounding_box,
-            united: Some(&united),
-        };
-        if let Some(merges) = accepted(distinct)? {
-            return Ok(united.join(merges));
-        }
-    }
-    let merges = accepted(DistinctProblem {
-        problem,
-        bounding_box,
-        united: None,
-    })?;
-    Ok(merges.expect("any height is accepted"))
+    UnitedProblem::new(problem, monitor)?.merges(monitor, by_distance)
 }
 
 /// The merges of a problem by the generic algorithm, on the threads of the caller's pool. Returns

@@ -148,8 +148,8 @@ impl<'a> Clusters<'a> {
     }
 
     /// The means of the clusters in all slots, one after the other.
-    pub fn into_means(self) -> Vec<f64> {
-        self.means
+    pub fn means(&self) -> &[f64] {
+        &self.means
     }
 
     /// The properties of a slot's cluster that its bounds depend on.
