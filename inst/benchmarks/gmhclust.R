@@ -12,6 +12,7 @@
 #                          (mass_cytometry_cells() in common.R)
 #   apriori20k             the lymphocytes in 1,000 apriori clusters by k-means
 #   cells1m cells1m300     1,000,000 x 14 in 1,000 and 300 apriori clusters by k-means
+#   cells20m               20,000,000 x 14 in 2,000 apriori clusters by k-means
 #   growth                 5,000 to 40,000 x 14: how time grows with n
 #   crossover              2,000 to 60,000 x 14, with and without GPU
 #   columns                30,000 x 41, 64 and 100 and 15,000 x 200, made as cells265k
@@ -20,8 +21,8 @@
 #                          samples
 #   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
 #                          a header, as exported from FCS files by programs for cytometry
-# By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but growth,
-# columns, apriori2k, groups2m and groups20m with it; csv alone with --csv.
+# By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but cells20m,
+# growth, columns, apriori2k, groups2m and groups20m with it; csv alone with --csv.
 #
 # The threshold is 0.5% of n for the lymphocytes, 1% for others; --threshold is a count, or a
 # fraction of n. --calls replaces the calls of each row by one or more of "euclidMahal, centroid",
@@ -96,7 +97,7 @@ in_k_means <- function(data, n, k, calls, make, threshold = 0.01) {
     x <- make()
     set.seed(1)
     found <- suppressWarnings(
-      gkmeans(x, k, 10, backend = "cpu", threads = options$threads, progress = FALSE)
+      gkmeans(x, k, 10, backend = options$backend, threads = options$threads, progress = FALSE)
     )
     list(x = x, apriori = found$cluster)
   }, calls, threshold)
@@ -155,7 +156,7 @@ on_gpu <- c(
 settings <- parse_options(
   arguments, if (csv_given) "csv" else on_cpu, if (csv_given) "csv" else on_gpu,
   c("csv", "columns", "threshold", "calls", "devices"),
-  c(on_cpu, on_gpu, "columns", "apriori2k", "groups2m", "groups20m", "csv")
+  c(on_cpu, on_gpu, "cells20m", "columns", "apriori2k", "groups2m", "groups20m", "csv")
 )
 settings$threshold <- number(settings$threshold, NULL)
 if (!is.null(settings$calls)) settings$calls <- listed(settings$calls, ";", names(ways), "call")
@@ -169,6 +170,8 @@ rows <- list(
   "apriori20k" = in_k_means("lymphocytes", 20000, 1000, "mahal, full", markers, threshold = 100),
   "cells1m" = in_k_means("1,000,000 x 14 cells", 1e6, 1000, both, function() smoothed_cells(1e6)),
   "cells1m300" = in_k_means("1,000,000 x 14 cells", 1e6, 300, both, function() smoothed_cells(1e6)),
+  "cells20m" = in_k_means("20,000,000 x 14 cells", 2e7, 2000, both[1],
+                          function() smoothed_cells(2e7)),
   "growth" = lapply(c(5, 10, 20, 40) * 1000, of_cells, 14, both),
   "crossover" = lapply(c(2, 4, 9, 16, 30, 60) * 1000, of_cells, 14, both, compare = TRUE),
   "columns" = Map(of_mass_cytometry, c(30, 30, 30, 15) * 1000, c(41, 64, 100, 200), list(both)),

@@ -11,7 +11,7 @@ use gmhclust_engine::{Engine, Workload};
 
 use crate::arguments::Fields;
 use crate::data::{Data, Rows};
-use crate::job::Job;
+use crate::job::{return_free_memory, Job};
 use crate::memory::plan;
 use crate::results::{components_to_r, r_integer};
 use crate::rvalue::{self, Values};
@@ -80,6 +80,10 @@ fn job_gmhclust(
                 (partition, _) => Clusterer::new(x, partition, &options, cpu),
             }?;
             clusterer.check_memory()?;
+            clusterer.announce(monitor);
+            engine.run(monitor, |on| clusterer.merge_within(on, monitor))?;
+            // The upper tree needs memory, too.
+            return_free_memory(n);
             engine.run(monitor, |on| clusterer.merge(on, monitor))?;
             let singular = clusterer.count_singular(cpu, monitor)?;
             let clustering = clusterer.tree(cpu)?;

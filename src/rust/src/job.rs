@@ -27,6 +27,14 @@ type ToR = Box<dyn FnOnce(Vec<Robj>) -> CoreResult<Robj> + Send>;
 /// short calls take longer: 0.2 ms each.
 const MANY_OBSERVATIONS: usize = 1_000_000;
 
+/// Returns the memory that all threads have freed to the system, if there are many observations.
+pub fn return_free_memory(observations: usize) {
+    if observations >= MANY_OBSERVATIONS {
+        // SAFETY: takes no arguments, and changes nothing that is in use.
+        unsafe { gmhclust_trim_arenas() }
+    }
+}
+
 /// A computation that runs on a worker thread until it ends or is cancelled.
 pub struct Job {
     worker: Worker<ToR>,
@@ -35,8 +43,8 @@ pub struct Job {
     kept: Vec<Robj>,
     /// The vectors that the worker fills in, for the account of memory.
     held: Vec<Held>,
-    /// Whether memory that the worker has freed is returned to the system.
-    is_large: bool,
+    /// Number of observations, for [`return_free_memory`].
+    observations: usize,
 }
 
 impl Kind for Job {
@@ -236,7 +244,7 @@ impl Job {
             Ok::<ToR, CoreError>(Box::new(move |kept| to_r(value, kept)))
         };
         let mut job = Self::of(Worker::start(ballast, prepared));
-        job.is_large = observations >= MANY_OBSERVATIONS;
+        job.observations = observations;
         job
     }
 
@@ -249,7 +257,7 @@ impl Job {
             worker,
             kept: Vec::new(),
             held: Vec::new(),
-            is_large: false,
+            observations: 0,
         }
     }
 
@@ -276,10 +284,7 @@ impl Job {
         let kept = std::mem::take(&mut self.kept);
         let value = outcome.and_then(|to_r| Ok(to_r(kept)?));
         self.held.clear();
-        if self.is_large {
-            // SAFETY: takes no arguments, and changes nothing that is in use.
-            unsafe { gmhclust_trim_arenas() }
-        }
+        return_free_memory(self.observations);
         let list = || match value {
             Ok(value) => rvalue::list([
                 ("ok", rvalue::logical(true)),

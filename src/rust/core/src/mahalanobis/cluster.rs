@@ -133,6 +133,12 @@ impl<'a> Clusterer<'a> {
         self.tree(device.cpu())
     }
 
+    /// Tells the monitor of the work of [`Self::merge`], for a call of [`Self::merge_within`] before
+    /// it.
+    pub fn announce(&mut self, monitor: &Monitor) {
+        self.expect(self.work_within() + self.upper_work(), monitor);
+    }
+
     /// Finds all merges that are not known yet, on a device.
     ///
     /// # Errors
@@ -142,7 +148,7 @@ impl<'a> Clusterer<'a> {
         device: &(impl AgglomerationDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {
-        self.expect(self.work_within() + self.upper_work(), monitor);
+        self.announce(monitor);
         self.merge_rest_within(device, monitor)?;
         if self.upper.is_none() {
             let merges = apriori::upper_merges(&self.arranged, &self.options, device, monitor)?;
