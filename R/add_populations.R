@@ -197,8 +197,7 @@ nested_cuts <- function(tree, k, min_members, data, call) {
   members <- leaf_members(tree)
   check_memory("finding populations in a tree needs", bytes_per_leaf * length(members), call)
   min_size <- check_min_members(min_members, sum(members), call)
-  nodes <- tree_nodes(tree$merge, members)
-  condensed <- condense(tree, nodes, min_size)
+  condensed <- condense(tree, members, min_size, call)
   count <- (length(condensed$node) + 1L) %/% 2L
   if (is.null(k)) {
     if (count == 1) {
@@ -211,13 +210,13 @@ nested_cuts <- function(tree, k, min_members, data, call) {
   k <- check_nested_counts(k, condensed, min_size, call)
   last <- seq_len(2L * max(k) - 1L)
   # For each leaf, the last cluster of the condensed tree that contains it, before it falls off.
-  inside <- leaves_inside(nodes, condensed$node[last])
+  inside <- leaves_inside(tree$merge, condensed$node[last], call)
   first <- first_leaves(inside, condensed$parent[last])
   if (!is.null(data)) inside <- nearest_inside(inside, condensed, max(k), data, call)
   leaf <- if (is.null(tree$leaf)) seq_along(inside) else tree$leaf
   cuts <- lapply(k, function(k) {
     chosen <- top_clusters(condensed, k)
-    chosen <- chosen[order(-nodes$size[condensed$node[chosen]], first[chosen])]
+    chosen <- chosen[order(-condensed$size[chosen], first[chosen])]
     number <- match(last, chosen, nomatch = 0L)
     # Parents come before their children.
     for (cluster in last[-1]) {

@@ -223,10 +223,8 @@ cut_populations <- function(tree,
   if (is.null(x)) check_no_more(tree, ..., call = call)
   if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", options, call, ...)
   on.exit(release_rows(data$x))
-  nodes <- tree_nodes(tree$merge, members)
-  condensed <- condense(tree, nodes, min_size)
-  density <- if (by_density) densities(tree, nodes, condensed, min_size)
-  if (by_density) condensed$mass <- density$mass
+  min_points <- if (by_density) tree$settings$min_points else 0
+  condensed <- condense(tree, members, min_size, call, min_points)
   chosen <- if (!is.null(k)) {
     top_clusters(condensed, check_population_count(k, condensed, min_size, call))
   } else if (is.null(data) && is.null(branches)) {
@@ -234,7 +232,7 @@ cut_populations <- function(tree,
   }
   # For each cluster of the condensed tree, the number of its population.
   group <- if (!is.null(branches)) {
-    branch_groups(branches, condensed, nodes$count, min_size, call)
+    branch_groups(branches, condensed, length(members), min_size, call)
   } else if (!is.null(chosen)) {
     replace(integer(length(condensed$node)), chosen, seq_along(chosen))
   }
@@ -243,7 +241,7 @@ cut_populations <- function(tree,
   }
   if (is.null(group)) group <- if (options$finer) found$finer else found$groups
   chosen <- which(group > 0L)
-  population <- leaves_inside(nodes, condensed$node[chosen])
+  population <- leaves_inside(tree$merge, condensed$node[chosen], call)
   population <- c(0L, group[chosen])[population + 1L]
   sizes <- population_sizes(population, members, max(group))
   # By decreasing size, then by first leaf.
@@ -268,12 +266,12 @@ cut_populations <- function(tree,
     population, members, levels,
     min_members = min_size, nearest = rest == "nearest", chosen_by = chosen_by,
     separation = separation_of(found, by_size),
-    splits = splits_of(condensed, nodes, tree$height, found),
+    splits = splits_of(condensed, tree$height, found),
     clusters = match(group, by_size, nomatch = 0L),
-    roots = roots_of(condensed$node, group, by_size, nodes$count),
+    roots = roots_of(condensed$node, group, by_size, length(members)),
     finer = if (chosen_by == "valleys") max(found$finer) else NA_integer_,
     model = model, names = tree$labels,
-    strength = strength, outlier = density$outlier
+    strength = strength, outlier = condensed$outlier
   )
   if (chosen_by == "valleys") inform_of_large_population(result, options$finer, call)
   result
@@ -326,10 +324,10 @@ separation_of <- function(found, by_size) {
 }
 
 # A row for each split of the condensed tree, from the top.
-splits_of <- function(condensed, nodes, height, found) {
+splits_of <- function(condensed, height, found) {
   count <- (length(condensed$node) - 1L) %/% 2L
   cluster <- match(seq_len(count), condensed$split)
-  size <- nodes$size[condensed$node]
+  size <- condensed$size
   data.frame(
     cluster = cluster, first = size[2L * seq_len(count)], second = size[2L * seq_len(count) + 1L],
     height = height[condensed$merge[cluster]],

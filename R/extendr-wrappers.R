@@ -337,11 +337,48 @@ job_tree_faults <- function(merge, order) .Call(wrap__job_tree_faults, merge, or
 #' @noRd
 job_joins_own <- function(merge, leaves, merges) .Call(wrap__job_joins_own, merge, leaves, merges)
 
+#' Starts to count the members of the nodes of a tree. Nodes are the n leaves, then the merges.
+#' @param merge as in job_cut_tree().
+#' @param members doubles: the members of each leaf.
+#' @return External pointer to the job. Its value is the number of members of each node, doubles.
+#' @noRd
+job_node_sizes <- function(merge, members) .Call(wrap__job_node_sizes, merge, members)
+
+#' Starts to find the places of the nodes of a tree in an order of its leaves.
+#' @param merge as in job_cut_tree().
+#' @param order integers: all leaves.
+#' @return External pointer to the job. Its value is list(first, last), integers: for each node, the
+#'   places of its first and its last leaf.
+#' @noRd
+job_node_places <- function(merge, order) .Call(wrap__job_node_places, merge, order)
+
+#' Starts to find the innermost of some nodes around each leaf of a tree.
+#' @param merge as in job_cut_tree().
+#' @param nodes integers from 1; a node comes after all nodes that contain it.
+#' @return External pointer to the job. Its value is, for each leaf, the index in `nodes` of the last
+#'   one that contains it, 0 for none.
+#' @noRd
+job_leaves_inside <- function(merge, nodes) .Call(wrap__job_leaves_inside, merge, nodes)
+
 #' Number of heights that are below an earlier one. The caller suspends interrupts.
 #' @param height doubles.
 #' @return integer; NULL if R cannot give the values.
 #' @noRd
 inversions_of <- function(height) .Call(wrap__inversions_of, height)
+
+#' Starts to find the clusters of a condensed tree.
+#' @param merge integer matrix, component `merge` of a valid hclust object.
+#' @param height doubles: the height of each merge.
+#' @param members doubles: the members of each leaf.
+#' @param least double: the smallest number of members of a cluster.
+#' @param min_points double: 0, or `min_points` of a tree by mutual reachability distances.
+#' @return External pointer to the job. Its value is list(node, parent, split, merge, size, mass,
+#'   outlier). By cluster: the node at which it begins, from 1; its parent, the number of the split
+#'   that divides it, and the merge that makes this split, 0 for none; its number of members; its
+#'   mass, see stable_clusters(). Of a tree by mutual reachability distances, the mass is that of
+#'   HDBSCAN, and `outlier` has the outlier score of each leaf; else, `outlier` is NULL.
+#' @noRd
+job_condense <- function(merge, height, members, least, min_points) .Call(wrap__job_condense, merge, height, members, least, min_points)
 
 #' Starts to look for the populations of a tree.
 #' @param x as in job_gkmeans().
@@ -349,8 +386,8 @@ inversions_of <- function(height) .Call(wrap__inversions_of, height)
 #' @param merge integer matrix, component `merge` of a valid hclust object.
 #' @param members doubles: the members of each leaf.
 #' @param leaf NULL, or integers: the leaf of each observation; NULL if they are the leaves.
-#' @param node,split integers, as of condense().
-#' @param chosen NULL, or integers: the population of each cluster of condense(), 0 for none.
+#' @param node,split integers, as in the value of job_condense().
+#' @param chosen NULL, or integers: the population of each cluster of job_condense(), 0 for none.
 #' @param finer whether `separation` is that of the finer level.
 #' @param threads integer.
 #' @return External pointer to the job. Its value is list(groups, finer, valleys, nearest,

@@ -145,11 +145,11 @@ populations_of_number <- function(tree, k, x, arg, call) {
 population_tree <- function(tree, shown, arg, call) {
   n <- length(tree$order)
   k <- shown$k
-  child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
-  first <- child[, 1]
-  second <- child[, 2]
+  joined <- joined_nodes(tree$merge)
+  first <- joined[, 1]
+  second <- joined[, 2]
   # By node: 0 for no population, p > 0 for population p, -j for merge j of the result.
-  content <- c(largest_parts(tree, shown), integer(n - 1L))
+  content <- c(largest_parts(tree, shown, call), integer(n - 1L))
   joins <- logical(n - 1L)
   merges <- 0L
   for (j in seq_len(n - 1L)) {
@@ -180,22 +180,21 @@ tree_in_order <- function(tree, colours, call) {
     tree$merge, as.vector(stats::dist(colours / unit)),
     check_threads(session_option("threads"), call), FALSE, call
   )
-  tree$merge <- merge_in_order(tree$merge, tree$order)
+  tree$merge <- merge_in_order(tree$merge, tree$order, call)
   tree
 }
 
 # Like `shown$core`, but if a population is a union of several clusters, all of its clusters except
 # the largest get 0.
-largest_parts <- function(tree, shown) {
+largest_parts <- function(tree, shown, call) {
   core <- shown$core
   roots <- shown$roots
   if (all(lengths(roots) < 2)) return(core)
-  members <- leaf_members(tree)
-  nodes <- tree_nodes(tree$merge, members)
+  size <- node_sizes(tree$merge, leaf_members(tree), call)
   for (p in which(lengths(roots) > 1)) {
-    node <- ifelse(roots[[p]] > 0, roots[[p]] + nodes$count, -roots[[p]])
-    part <- leaves_inside(nodes, node)
-    core[core == p & part != which.max(nodes$size[node])] <- 0L
+    node <- ifelse(roots[[p]] > 0, roots[[p]] + length(core), -roots[[p]])
+    part <- leaves_inside(tree$merge, node, call)
+    core[core == p & part != which.max(size[node])] <- 0L
   }
   core
 }

@@ -99,8 +99,7 @@ check_support <- function(support, tree, call) {
 # Stops if a branch of a value of stability() has another number of members than the merge of `tree`
 # that completes it; `merge` are these merges.
 check_branch_sizes <- function(branches, merge, tree, needs, call) {
-  nodes <- tree_nodes(tree$merge, leaf_members(tree))
-  size <- nodes$size[nodes$count + merge]
+  size <- node_sizes(tree$merge, leaf_members(tree), call)[length(tree$order) + merge]
   other <- which(is.na(branches$members) | branches$members != size)
   if (length(other) == 0) return(invisible())
   first <- other[1]
@@ -173,7 +172,7 @@ shown_populations <- function(tree, populations, arg, call, x = NULL) {
   if (!is.null(roots)) check_roots(roots, n, k, arg, call)
   core <- population
   if (!is.null(roots)) {
-    below <- core_populations(tree, roots)
+    below <- core_populations(tree, roots, call)
     is_nearest <- isTRUE(attr(populations, "nearest"))
     if (any(below != population & (below != 0 | !is_nearest))) refuse_other_roots(arg, call)
     if (is_nearest) core <- below
@@ -197,18 +196,17 @@ refuse_other_roots <- function(arg, call) {
 }
 
 # The index in unlist(roots) of the root above each leaf; 0 for the other leaves.
-roots_of_leaves <- function(tree, roots) {
-  nodes <- tree_nodes(tree$merge, leaf_members(tree))
+roots_of_leaves <- function(tree, roots, call) {
   ids <- unlist(roots)
-  leaves_inside(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
+  leaves_inside(tree$merge, ifelse(ids > 0, ids + length(tree$order), -ids), call)
 }
 
 # The population of each root in unlist(roots).
 populations_of_roots <- function(roots) rep(seq_along(roots), lengths(roots))
 
 # The population of each leaf that is below a root of a population; 0 for the other leaves.
-core_populations <- function(tree, roots) {
-  c(0L, populations_of_roots(roots))[roots_of_leaves(tree, roots) + 1L]
+core_populations <- function(tree, roots, call) {
+  c(0L, populations_of_roots(roots))[roots_of_leaves(tree, roots, call) + 1L]
 }
 
 # The population of each node of a tree, given the population of each leaf: p > 0 if all its members
@@ -217,9 +215,9 @@ core_populations <- function(tree, roots) {
 contents <- function(merge, leaf) {
   n <- length(leaf)
   node <- c(leaf, integer(n - 1L))
-  child <- ifelse(merge < 0, -merge, merge + n)
-  first <- child[, 1]
-  second <- child[, 2]
+  joined <- joined_nodes(merge)
+  first <- joined[, 1]
+  second <- joined[, 2]
   for (j in seq_len(n - 1L)) {
     a <- node[first[j]]
     b <- node[second[j]]
@@ -314,7 +312,7 @@ raised_for_drawing <- function(tree, inside, step = 0.01) {
   n <- length(inside)
   step <- step * max(tree$height)
   at <- c(inside, tree$height)
-  child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
+  child <- joined_nodes(tree$merge)
   for (j in seq_len(n - 1)) {
     below <- max(at[child[j, ]])
     if (at[n + j] < below) at[n + j] <- below + step
@@ -334,7 +332,7 @@ leaf_places <- function(order, width) {
 # heights `from` which they start (`inside` for leaves), and the `height` of the merge.
 branches <- function(tree, centre, inside) {
   n <- length(centre)
-  child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
+  child <- joined_nodes(tree$merge)
   at <- c(centre, numeric(n - 1))
   for (j in seq_len(n - 1)) at[n + j] <- (at[child[j, 1]] + at[child[j, 2]]) / 2
   from <- c(inside, tree$height)

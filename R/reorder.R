@@ -74,11 +74,11 @@ reorder.hclust <- function(x,
   if (...length() > 0) {
     refuse("...", "has arguments", "this method has no more: see ?reorder.hclust", call)
   }
-  x$merge <- merge_in_order(x$merge, x$order)
+  x$merge <- merge_in_order(x$merge, x$order, call)
   if (inherits(wts, "dist") || is.matrix(wts)) {
     distances <- leaf_distances(wts, x$labels, length(x$order), "wts", call)
     x$order <- optimal_order(x$merge, distances, threads, progress, call)
-    x$merge <- merge_in_order(x$merge, x$order)
+    x$merge <- merge_in_order(x$merge, x$order, call)
   } else {
     weights <- leaf_weights(wts, x$labels, length(x$order), "wts", call)
     x$merge <- merge_by_weight(x$merge, weights, combine)
@@ -169,10 +169,10 @@ optimal_order <- function(merge, distances, threads, progress, call) {
 }
 
 # `merge` with the branch that is on the left in `order` in its first column.
-merge_in_order <- function(merge, order) {
-  child <- ifelse(merge < 0, -merge, merge + length(order))
-  place <- node_places(child[, 1], child[, 2], order)$first
-  flipped(merge, place[child[, 1]] > place[child[, 2]])
+merge_in_order <- function(merge, order, call) {
+  joined <- joined_nodes(merge)
+  place <- node_places(merge, order, call)$first
+  flipped(merge, place[joined[, 1]] > place[joined[, 2]])
 }
 
 # `merge` with the branch of lower weight in its first column.
@@ -180,10 +180,10 @@ merge_by_weight <- function(merge, weights, combine) {
   n <- length(weights)
   weight <- c(weights, numeric(n - 1L))
   count <- c(rep(1, n), numeric(n - 1L))
-  child <- ifelse(merge < 0, -merge, merge + n)
+  joined <- joined_nodes(merge)
   is_flipped <- logical(n - 1L)
   for (j in seq_len(n - 1L)) {
-    parts <- child[j, ]
+    parts <- joined[j, ]
     is_flipped[j] <- weight[parts[1]] > weight[parts[2]]
     if (is_flipped[j]) parts <- parts[2:1]
     weight[n + j] <- combine(weight[parts], count[parts])

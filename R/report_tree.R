@@ -28,10 +28,10 @@ quantile_levels <- c(0.05, 0.25, 0.5, 0.75, 0.95)
 # members, `least`.
 page_tree <- function(tree, populations, max_branches, call) {
   members <- leaf_members(tree)
-  nodes <- tree_nodes(tree$merge, members)
+  leaves <- length(members)
   min_size <- check_min_members(max(1, attr(populations, "min_members")), sum(members), call)
-  condensed <- condense(tree, nodes, min_size)
-  chosen <- lapply(attr(populations, "roots"), clusters_of_ids, condensed$node, nodes$count)
+  condensed <- condense(tree, members, min_size, call)
+  chosen <- lapply(attr(populations, "roots"), clusters_of_ids, condensed$node, leaves)
   if (anyNA(unlist(chosen))) {
     refuse("populations", "are no branches of `tree`", "use cut_populations() for this tree", call)
   }
@@ -42,14 +42,14 @@ page_tree <- function(tree, populations, max_branches, call) {
   new <- integer(length(condensed$node))
   new[old] <- seq_along(old)
   node <- condensed$node[old]
-  places <- leaf_ranges(nodes)
+  places <- node_places(tree$merge, leaf_order(tree$merge, call), call)
   valley <- attr(populations, "splits")$valley
   list(
     node = node, split = match(condensed$split[old], splits, nomatch = 0L),
-    parent = c(0L, new[condensed$parent[old[-1]]]), size = nodes$size[node],
-    id = ifelse(node > nodes$count, node - nodes$count, -node),
-    start = places$start[node], end = places$start[node] + places$count[node],
-    place = places$start[seq_len(nodes$count)] + 1L,
+    parent = c(0L, new[condensed$parent[old[-1]]]), size = condensed$size[old],
+    id = ifelse(node > leaves, node - leaves, -node),
+    start = places$first[node] - 1L, end = places$last[node],
+    place = places$first[seq_len(leaves)],
     number = splits, height = tree$height[condensed$merge[divided]],
     valley = if (is.numeric(valley)) valley[splits] else rep(NA_real_, length(splits)),
     begin = list(
@@ -88,22 +88,6 @@ shown_splits <- function(condensed, chosen, max_branches, call) {
   }
   others <- setdiff(seq_len((length(parent) - 1L) %/% 2L), needed)
   sort(c(needed, utils::head(others, max_branches - 1L - length(needed))))
-}
-
-# The leaves side by side, depth first: for each node, the number of leaves before it, `start`, and
-# its number of leaves, `count`.
-leaf_ranges <- function(nodes) {
-  n <- nodes$count
-  first <- nodes$first
-  second <- nodes$second
-  count <- c(rep(1L, n), integer(n - 1L))
-  for (j in seq_len(n - 1L)) count[n + j] <- count[first[j]] + count[second[j]]
-  start <- integer(2L * n - 1L)
-  for (j in rev(seq_len(n - 1L))) {
-    start[first[j]] <- start[n + j]
-    start[second[j]] <- start[n + j] + count[first[j]]
-  }
-  list(start = start, count = count)
 }
 
 # The cells in the order of their leaves: their `place`; their numbers in this `order`; and, for

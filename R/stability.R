@@ -131,9 +131,9 @@ stability <- function(tree,
   } else {
     top_tree(tree, length(tree$g.labels), apriori_leaves(tree, call), call)
   }
-  sets <- c(branch_sets(top, min_size, n), population_sets(tree, top, shown))
+  sets <- c(branch_sets(top, min_size, n, call), population_sets(tree, top, shown, call))
   agreement <- agreements_of_draws(x, tree$settings, top, sets, times, device, options, call)
-  new_stability(agreement, sets, shown, top, times, min_size)
+  new_stability(agreement, sets, shown, top, times, min_size, call)
 }
 
 # Maximum number of draws: no result has a use for more.
@@ -229,25 +229,25 @@ check_heights <- function(x, tree, arg, call) {
 
 # The branches of the top to look for: branches of several leaves that begin at its splits. A list
 # of the `merge` of each branch, of its `first` and `last` place in `top$order`, and of its `size`.
-branch_sets <- function(top, min_size, n) {
-  nodes <- tree_nodes(top$merge, top$members)
-  count <- nodes$count
-  node <- condense(top, nodes, min_size)$node[-1]
-  node <- node[node > count]
-  places <- node_places(nodes$first, nodes$second, top$order)
+branch_sets <- function(top, min_size, n, call) {
+  count <- length(top$order)
+  condensed <- condense(top, top$members, min_size, call)
+  is_branch <- condensed$node > count & condensed$parent > 0
+  node <- condensed$node[is_branch]
+  places <- node_places(top$merge, top$order, call)
   list(merge = node + n - 2L * count, first = places$first[node], last = places$last[node],
-       size = nodes$size[node])
+       size = condensed$size[is_branch])
 }
 
 # The clusters of the populations to look for: a list of the `population` of each, and of `members`,
 # a matrix of the numbers of their members (columns) in each leaf of the top (rows).
-population_sets <- function(tree, top, shown) {
+population_sets <- function(tree, top, shown, call) {
   leaves <- length(top$order)
   if (is.null(shown)) return(list(population = integer(0), members = matrix(0, leaves, 0)))
   part <- shown$core
   population <- seq_len(shown$k)
   if (!is.null(shown$roots)) {
-    part <- roots_of_leaves(tree, shown$roots)
+    part <- roots_of_leaves(tree, shown$roots, call)
     population <- populations_of_roots(shown$roots)
   }
   leaf <- if (is.null(top$leaf)) seq_along(part) else as.vector(top$leaf)
@@ -299,7 +299,7 @@ joined_parts <- function(parts, population, size) {
   joined
 }
 
-new_stability <- function(found, sets, shown, top, times, min_size) {
+new_stability <- function(found, sets, shown, top, times, min_size, call) {
   branches <- cbind(
     data.frame(merge = sets$merge, members = sets$size),
     summary_of_draws(found$branches)
@@ -310,7 +310,8 @@ new_stability <- function(found, sets, shown, top, times, min_size) {
     size <- colSums(sets$members)
     joined <- joined_parts(found$parts, sets$population, size)
     rownames(joined) <- shown$names
-    in_tree <- joined_parts(cbind(agreement_in_tree(top, sets$members)), sets$population, size)
+    in_tree <- cbind(agreement_in_tree(top, sets$members, call))
+    in_tree <- joined_parts(in_tree, sets$population, size)
     populations <- cbind(
       data.frame(population = shown$names, members = sum_by(size, sets$population, shown$k),
                  in_tree = as.vector(in_tree)),
@@ -328,15 +329,17 @@ new_stability <- function(found, sets, shown, top, times, min_size) {
 
 # The largest Jaccard coefficient of each set of members (column of `members`, by leaf) with a
 # branch of the tree itself; NA for members of a single leaf.
-agreement_in_tree <- function(top, members) {
-  nodes <- tree_nodes(top$merge, top$members)
+agreement_in_tree <- function(top, members, call) {
+  joined <- joined_nodes(top$merge)
+  size <- node_sizes(top$merge, top$members, call)
+  leaves <- nrow(members)
   total <- colSums(members)
   best <- numeric(ncol(members))
-  inside <- rbind(members, matrix(0, nodes$count - 1L, ncol(members)))
-  for (node in seq_along(nodes$size)) {
-    j <- node - nodes$count
-    if (j > 0) inside[node, ] <- inside[nodes$first[j], ] + inside[nodes$second[j], ]
-    best <- pmax(best, inside[node, ] / (total + nodes$size[node] - inside[node, ]))
+  inside <- rbind(members, matrix(0, leaves - 1L, ncol(members)))
+  for (node in seq_along(size)) {
+    j <- node - leaves
+    if (j > 0) inside[node, ] <- inside[joined[j, 1], ] + inside[joined[j, 2], ]
+    best <- pmax(best, inside[node, ] / (total + size[node] - inside[node, ]))
   }
   best[colSums(members > 0) < 2] <- NA
   best

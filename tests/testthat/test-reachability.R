@@ -116,7 +116,7 @@ test_that("a tree without a split is one population", {
 test_that("members leave where their branch has too few members", {
   tree <- ghclust(clouds(40), "single", min_points = 4)
   n <- length(tree$order)
-  nodes <- tree_nodes(tree$merge, rep(1L, n))
+  nodes <- plain_nodes(tree$merge, rep(1, n))
   # For each leaf, the lowest height at which its cluster has enough members.
   enough_at <- function(least) {
     found <- rep(NA_real_, n)
@@ -128,8 +128,11 @@ test_that("members leave where their branch has too few members", {
     found
   }
   for (least in c(5, 12, 30)) {
-    left <- fall_off(1 / tree$height, nodes, least)[seq_len(n)]
-    expect_equal(1 / left, enough_at(least))
+    found <- condense(tree, rep(1, n), least, NULL, min_points = 4)
+    density <- 1 / enough_at(least)
+    inside <- plain_leaves_inside(nodes, found$node)
+    greatest <- vapply(plain_leaves(nodes)[found$node], function(leaves) max(density[leaves]), 0)
+    expect_equal(found$outlier, 1 - density / greatest[inside])
   }
   # Of clusters of at least 30 members, cells between them are not one.
   expect_identical(attr(cut_populations(tree, min_members = 30), "k"), 2L)

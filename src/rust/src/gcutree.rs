@@ -1,7 +1,7 @@
 //! gcutree(), and functions that order and check the leaves of any tree.
 
 use extendr_api::prelude::*;
-use gmhclust_core::dendrogram::{self, Faults};
+use gmhclust_core::dendrogram::{self, Faults, Nodes};
 use gmhclust_core::{
     cut, memory, optimal_order, Error as CoreError, Monitor, Result as CoreResult,
 };
@@ -148,6 +148,66 @@ fn job_joins_own(merge: Robj, leaves: Robj, merges: Robj) -> Robj {
     Job::start(count, prepare(), |own| Ok(rvalue::logical(own))).into_r()
 }
 
+/// Starts to count the members of the nodes of a tree. Nodes are the n leaves, then the merges.
+/// @param merge as in job_cut_tree().
+/// @param members doubles: the members of each leaf.
+/// @return External pointer to the job. Its value is the number of members of each node, doubles.
+/// @noRd
+#[extendr]
+fn job_node_sizes(merge: Robj, members: Robj) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let merges = merges(&merge);
+    let prepare = || {
+        let merge = dendrogram::merge_rows(&merge?)?;
+        Ok(move |_: &Monitor, members: &[f64]| Nodes::of(&merge).sizes(members))
+    };
+    let to_r = |sizes: Vec<f64>| vector::doubles(sizes.into_iter());
+    Job::start_reading(merges, members, prepare(), to_r).into_r()
+}
+
+/// Starts to find the places of the nodes of a tree in an order of its leaves.
+/// @param merge as in job_cut_tree().
+/// @param order integers: all leaves.
+/// @return External pointer to the job. Its value is list(first, last), integers: for each node, the
+///   places of its first and its last leaf.
+/// @noRd
+#[extendr]
+fn job_node_places(merge: Robj, order: Robj) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let merges = merges(&merge);
+    let prepare = || {
+        let merge = dendrogram::merge_rows(&merge?)?;
+        let order = Values::<i32>::of(&order, "order")?;
+        let order = memory::copied("a copy of the order needs", &order)?;
+        Ok(move |_: &Monitor| Nodes::of(&merge).places(&order))
+    };
+    let to_r = |(first, last)| {
+        rvalue::list([
+            ("first", integers_to_r(first)?),
+            ("last", integers_to_r(last)?),
+        ])
+    };
+    Job::start(merges, prepare(), to_r).into_r()
+}
+
+/// Starts to find the innermost of some nodes around each leaf of a tree.
+/// @param merge as in job_cut_tree().
+/// @param nodes integers from 1; a node comes after all nodes that contain it.
+/// @return External pointer to the job. Its value is, for each leaf, the index in `nodes` of the last
+///   one that contains it, 0 for none.
+/// @noRd
+#[extendr]
+fn job_leaves_inside(merge: Robj, nodes: Robj) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let merges = merges(&merge);
+    let prepare = || {
+        let merge = dendrogram::merge_rows(&merge?)?;
+        let nodes = arguments::numbers(&nodes, "nodes")?;
+        Ok(move |_: &Monitor| Nodes::of(&merge).around_leaves(nodes.into_iter()))
+    };
+    Job::start(merges, prepare(), integers_to_r).into_r()
+}
+
 /// The number of merges, for the size of the memory reserve.
 fn merges(merge: &CoreResult<Values<i32>>) -> usize {
     merge.as_ref().map_or(0, |merge| merge.len() / 2)
@@ -160,5 +220,8 @@ extendr_module! {
     fn job_optimal_order;
     fn job_tree_faults;
     fn job_joins_own;
+    fn job_node_sizes;
+    fn job_node_places;
+    fn job_leaves_inside;
     fn inversions_of;
 }

@@ -1,8 +1,12 @@
 //! cut_populations(): populations that valleys keep apart.
 
 use extendr_api::prelude::*;
-use gmhclust_core::populations::{CondensedTree, FoundPopulations, PopulationSearch};
-use gmhclust_core::{dendrogram, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::dendrogram::{self, Nodes};
+use gmhclust_core::populations::hdbscan::{outliers, Leaves};
+use gmhclust_core::populations::{
+    condense, Cluster, CondensedTree, FoundPopulations, PopulationSearch,
+};
+use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::data::{Data, Rows};
 use crate::job::Job;
@@ -16,14 +20,83 @@ const BYTES_PER_LEAF: usize = 72;
 /// Bytes that a search takes for each observation.
 const BYTES_PER_OBSERVATION: usize = 8;
 
+/// Bytes that condensing a tree takes for each leaf.
+const BYTES_PER_CONDENSED_LEAF: usize = 64;
+
+/// Starts to find the clusters of a condensed tree.
+/// @param merge integer matrix, component `merge` of a valid hclust object.
+/// @param height doubles: the height of each merge.
+/// @param members doubles: the members of each leaf.
+/// @param least double: the smallest number of members of a cluster.
+/// @param min_points double: 0, or `min_points` of a tree by mutual reachability distances.
+/// @return External pointer to the job. Its value is list(node, parent, split, merge, size, mass,
+///   outlier). By cluster: the node at which it begins, from 1; its parent, the number of the split
+///   that divides it, and the merge that makes this split, 0 for none; its number of members; its
+///   mass, see stable_clusters(). Of a tree by mutual reachability distances, the mass is that of
+///   HDBSCAN, and `outlier` has the outlier score of each leaf; else, `outlier` is NULL.
+/// @noRd
+#[extendr]
+fn job_condense(merge: Robj, height: Robj, members: Robj, least: f64, min_points: f64) -> Robj {
+    let merge = Values::<i32>::of(&merge, "merge");
+    let merges = merge.as_ref().map_or(0, |merge| merge.len() / 2);
+    let prepare = || {
+        plan(
+            "condensing the tree needs",
+            (BYTES_PER_CONDENSED_LEAF * merges) as f64,
+        )?;
+        let merge = dendrogram::merge_rows(&merge?)?;
+        Ok(move |_: &Monitor, values: &[&[f64]]| {
+            let (heights, members) = (values[0], values[1]);
+            let nodes = Nodes::of(&merge);
+            let sizes = nodes.sizes(members)?;
+            let mut clusters = condense(nodes, &sizes, heights, least)?;
+            let leaves = match least > min_points {
+                true => Leaves::WithBranch,
+                false => Leaves::Alone,
+            };
+            let outliers = (min_points > 0.0)
+                .then(|| outliers(nodes, &sizes, heights, least, leaves, &mut clusters));
+            Ok((clusters, outliers.transpose()?))
+        })
+    };
+    Job::start_reading_all(merges, vec![height, members], prepare(), condensed_to_r).into_r()
+}
+
+fn condensed_to_r((clusters, outliers): (Vec<Cluster>, Option<Vec<f64>>)) -> CoreResult<Robj> {
+    let integers = |of: fn(&Cluster) -> Option<usize>| {
+        let number = |cluster| of(cluster).map_or(0, |number| r_integer(number) + 1);
+        vector::integers(clusters.iter().map(number))
+    };
+    let doubles = |of: fn(&Cluster) -> f64| vector::doubles(clusters.iter().map(of));
+    let outliers = outliers.map(|outliers| vector::doubles(outliers.into_iter()));
+    rvalue::list([
+        ("node", integers(|cluster| Some(cluster.node))?),
+        ("parent", integers(|cluster| cluster.parent)?),
+        (
+            "split",
+            integers(|cluster| cluster.split.map(|split| split.number))?,
+        ),
+        (
+            "merge",
+            integers(|cluster| cluster.split.map(|split| split.row))?,
+        ),
+        ("size", doubles(|cluster| cluster.size)?),
+        ("mass", doubles(|cluster| cluster.mass)?),
+        (
+            "outlier",
+            outliers.transpose()?.unwrap_or_else(rvalue::null),
+        ),
+    ])
+}
+
 /// Starts to look for the populations of a tree.
 /// @param x as in job_gkmeans().
 /// @param columns integers, the numbers of the columns to use.
 /// @param merge integer matrix, component `merge` of a valid hclust object.
 /// @param members doubles: the members of each leaf.
 /// @param leaf NULL, or integers: the leaf of each observation; NULL if they are the leaves.
-/// @param node,split integers, as of condense().
-/// @param chosen NULL, or integers: the population of each cluster of condense(), 0 for none.
+/// @param node,split integers, as in the value of job_condense().
+/// @param chosen NULL, or integers: the population of each cluster of job_condense(), 0 for none.
 /// @param finer whether `separation` is that of the finer level.
 /// @param threads integer.
 /// @return External pointer to the job. Its value is list(groups, finer, valleys, nearest,
@@ -113,5 +186,6 @@ fn found_to_r((clusters, found): (usize, FoundPopulations)) -> CoreResult<Robj> 
 
 extendr_module! {
     mod populations;
+    fn job_condense;
     fn job_populations;
 }

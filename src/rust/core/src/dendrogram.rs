@@ -2,9 +2,11 @@
 
 mod builder;
 mod faults;
+mod nodes;
 
 pub use builder::TreeBuilder;
 pub use faults::{crossings, Faults};
+pub use nodes::Nodes;
 
 use crate::error::{Error, Result};
 use crate::memory;

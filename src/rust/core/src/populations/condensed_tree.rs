@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use crate::dendrogram::Nodes;
 use crate::error::{Error, Result};
 use crate::memory;
 
@@ -30,9 +31,9 @@ pub struct CondensedTree {
 }
 
 impl CondensedTree {
-    /// The condensed tree that `condense()` in R/condensed_tree.R has found in an R `hclust` of n
-    /// leaves, with its rows `merge` and the `members` of its leaves. Orders the observations so
-    /// that those of a cluster follow each other. `node` and `split` describe each cluster. Its
+    /// The condensed tree that [`condense`](super::condense) has found in an R `hclust` of n leaves,
+    /// with its rows `merge` and the `members` of its leaves. Orders the observations so that those
+    /// of a cluster follow each other. `node` and `split` describe each cluster, as R counts. Its
     /// `node` is the node at its top: a leaf 1 … n, or n + j for merge j. Its `split` is the number
     /// s of the split that divides it into the clusters 2s and 2s + 1, all numbered from 1; 0 if no
     /// split divides it.
@@ -67,10 +68,9 @@ impl CondensedTree {
         memory::reserve(&mut all_members, NEEDS, n)?;
         memory::reserve(&mut count, NEEDS, n)?;
         memory::reserve(&mut first, NEEDS, n)?;
-        let child = |id: i32| if id < 0 { -id - 1 } else { n as i32 + id - 1 } as usize;
         // By merge, its two sides, the larger one first.
-        let mut sides: Vec<[usize; 2]> =
-            memory::collected(NEEDS, merge.iter().map(|&[a, b]| [child(a), child(b)]))?;
+        let sides = Nodes::of(merge).rows().map(|(_, sides)| sides);
+        let mut sides: Vec<[usize; 2]> = memory::collected(NEEDS, sides)?;
         for [a, b] in &mut sides {
             let by_size = all_members[*b].total_cmp(&all_members[*a]);
             if by_size.then_with(|| compare(first[*a], first[*b])).is_gt() {
