@@ -28,7 +28,7 @@
 #' thousands of clusters apart, for example those of a group far away from all other observations.
 #' If there are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori
 #' clusters entirely: each thread block makes all merges within one of them. This applies to apriori
-#' clusters with up to 16,384 observations in up to 64 columns, except some of the largest: the GPU
+#' clusters with up to 24,576 observations in up to 64 columns, except some of the largest: the GPU
 #' makes all merges of the apriori clusters with 4,096 observations or more as described above, and
 #' CPU threads those within smaller ones, if this takes less time. Several devices share the apriori
 #' clusters.

@@ -22,11 +22,6 @@ pub trait Device: Send + Sync {
     fn failed(&self, _: &Error) {}
 }
 
-/// Bytes of address space of a thread: its stack, 2 MiB unless the user's environment sets another
-/// size, and 256 KiB for the system's own data. If too low, a shortage of memory can end the
-/// process.
-const THREAD_BYTES: usize = 9 << 18;
-
 /// A pool of threads.
 pub struct Cpu {
     /// Dropped first, which makes the threads end.
@@ -79,10 +74,8 @@ impl Cpu {
 
 /// Starts a thread of a pool.
 fn start(thread: rayon::ThreadBuilder) -> io::Result<JoinHandle<()>> {
-    // A thread without memory for the system's own data ends the process. So memory is checked
-    // before the thread starts, and nothing else happens until it runs.
-    memory::room::<u8>("a thread needs", THREAD_BYTES)
-        .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    // Nothing else happens between the check and the start.
+    memory::check_room_for_thread().map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let mut builder = std::thread::Builder::new();
     if let Some(name) = thread.name() {
         builder = builder.name(name.into());

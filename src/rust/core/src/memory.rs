@@ -147,6 +147,20 @@ pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()>
     check(&what, observations as f64 * each as f64)
 }
 
+/// Bytes of address space of a thread: its stack, 2 MiB unless the user's environment sets another
+/// size, and 256 KiB for the system's own data. If too low, a shortage of memory can end the
+/// process.
+const THREAD_BYTES: usize = 9 << 18;
+
+/// Checks that there is memory to start a thread. A thread without memory for the system's own data
+/// ends the process.
+///
+/// # Errors
+/// `Error::Memory` if there is not enough memory.
+pub fn check_room_for_thread() -> Result<()> {
+    room::<u8>("a thread needs", THREAD_BYTES).map(drop)
+}
+
 /// An empty vector with room for `len` values; `what` starts the error.
 ///
 /// # Errors

@@ -1,12 +1,14 @@
 //! Tasks for threads.
 
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
-use std::thread::ScopedJoinHandle;
+use std::thread::{self, ScopedJoinHandle};
 
 use rayon::prelude::*;
 
 use crate::error::Result;
+use crate::memory::check_room_for_thread;
 
 /// Number of items that a thread writes at a time in [`on_slots`]. Only the time depends on it.
 const ITEMS_PER_TASK: usize = 64;
@@ -16,7 +18,7 @@ const VALUES_PER_TASK: usize = 1 << 16;
 
 /// Runs tasks on the threads of the calling rayon pool, approximately in order. Each thread takes
 /// the next task from the queue when it has finished the last one, and has its own state; `states`
-/// should have one state per thread.
+/// should have one state per thread. After an error, no more tasks are taken.
 ///
 /// # Errors
 /// The first error of a task.
@@ -25,19 +27,69 @@ pub fn run_from_queue<T: Send, S: Send>(
     states: &mut [S],
     work: impl Fn(&mut S, T) -> Result<()> + Sync,
 ) -> Result<()> {
-    let tasks = Mutex::new(tasks.into_iter());
-    let next = || {
-        tasks
+    let queue = Mutex::new(Some(tasks.into_iter()));
+    let queue = || {
+        queue
             .lock()
             .expect("no code panics while it holds the lock")
-            .next()
     };
+    let next = || queue().as_mut()?.next();
     states.par_iter_mut().with_max_len(1).try_for_each(|state| {
         while let Some(task) = next() {
-            work(state, task)?;
+            work(state, task).inspect_err(|_| *queue() = None)?;
         }
         Ok(())
     })
+}
+
+/// The results of `work` for all items, in their order. The calling thread and up to `threads` - 1
+/// other ones, outside of any pool, take the items from a queue. After an error or a panic, they
+/// take no more.
+///
+/// # Errors
+/// The first error in the order of the items, among those that were begun.
+pub fn on_threads<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let (next, has_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let take = || {
+        let mut done = Vec::new();
+        while !has_ended.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { break };
+            let end = EndOnPanic(&has_ended);
+            let result = work(item);
+            drop(end);
+            has_ended.fetch_or(result.is_err(), Ordering::Relaxed);
+            done.push((index, result));
+        }
+        done
+    };
+    let mut done = thread::scope(|scope| {
+        // With fewer threads than wanted, the work takes longer.
+        let start = |_| {
+            check_room_for_thread().ok()?;
+            thread::Builder::new().spawn_scoped(scope, take).ok()
+        };
+        let others = 1..threads.min(items.len());
+        let others: Vec<_> = others.map_while(start).collect();
+        let mut done = take();
+        done.extend(others.into_iter().flat_map(join));
+        done
+    });
+    done.sort_unstable_by_key(|&(index, _)| index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Sets a flag if it is dropped by a panic.
+struct EndOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_or(thread::panicking(), Ordering::Relaxed);
+    }
 }
 
 /// The results of `work` for chunks of `len` values, in order; the last chunk may have fewer
@@ -110,7 +162,60 @@ pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::catch_unwind;
+
     use super::*;
+    use crate::cpu::Cpu;
+    use crate::error::Error;
+
+    #[test]
+    fn results_of_a_queue_are_in_the_order_of_its_items() {
+        let items = Vec::from_iter(0..100);
+        let square = |&i: &usize| Ok(i * i);
+        let squares = Vec::from_iter((0..100).map(|i| i * i));
+        for threads in [0, 1, 3, 200] {
+            assert_eq!(on_threads(&items, threads, square), Ok(squares.clone()));
+        }
+        assert_eq!(on_threads(&[], 4, square), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn after_an_error_or_a_panic_a_queue_goes_no_further() {
+        let begun = AtomicUsize::new(0);
+        let fail = |&i: &usize| -> Result<()> {
+            begun.fetch_add(1, Ordering::Relaxed);
+            match i {
+                0..3 => Ok(()),
+                _ => Err(Error::Device(i.to_string())),
+            }
+        };
+        let items = Vec::from_iter(0..100);
+        assert_eq!(on_threads(&items, 1, fail), Err(Error::Device("3".into())));
+        assert_eq!(begun.swap(0, Ordering::Relaxed), 4);
+        assert_eq!(on_threads(&items, 4, fail), Err(Error::Device("3".into())));
+        assert!(begun.swap(0, Ordering::Relaxed) < 100);
+
+        let panic = |_: &usize| -> Result<()> {
+            begun.fetch_add(1, Ordering::Relaxed);
+            panic!("of a test");
+        };
+        let outcome = catch_unwind(|| on_threads(&items, 1, panic));
+        assert!(outcome.is_err());
+        assert_eq!(begun.into_inner(), 1);
+
+        let mut states = [0; 2];
+        let fail = |state: &mut usize, task: usize| {
+            *state += 1;
+            if task == 0 {
+                Err(Error::Interrupt)
+            } else {
+                Ok(())
+            }
+        };
+        let cpu = Cpu::new(1).unwrap();
+        let outcome = cpu.install(|| run_from_queue(items.clone(), &mut states, fail));
+        assert_eq!((outcome, states), (Err(Error::Interrupt), [1, 0]));
+    }
 
     #[test]
     fn every_value_is_that_of_its_index() {

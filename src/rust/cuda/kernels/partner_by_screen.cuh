@@ -12,9 +12,7 @@
 // warp.
 #define FOUND_ROOM (2 * THREADS)
 // Maximum number of near balls that a search lists at a time.
-#ifndef NEAR_ROOM
 #define NEAR_ROOM 512
-#endif
 // Number of clusters near the owner's place, for each warp, whose distances are computed first, for
 // a limit.
 #define FIRST_CONSIDERED 4

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
-use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
+use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
 
 use crate::kernels::{Binary, Bundle, Kernels};
 use crate::limits::Limits;
-use crate::mapped::MappedWords;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::tasks::join;
 
@@ -21,6 +21,12 @@ const OLDEST: (i32, i32) = (7, 0);
 
 /// The oldest CUDA version whose drivers accept the kernels' PTX, as 1000·major + 10·minor.
 const OLDEST_DRIVER: i32 = 12_040;
+
+/// Time between two polls of a stream.
+pub const POLL_INTERVAL: Duration = Duration::from_micros(100);
+
+/// Duration of a wait during which a thread does not sleep between two polls.
+const SHORT_WAIT: Duration = Duration::from_micros(50);
 
 /// The driver's library, by its usual name.
 const LIBRARY: &str = if cfg!(windows) {
@@ -31,6 +37,37 @@ const LIBRARY: &str = if cfg!(windows) {
 
 /// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
+
+/// Waits for the end of the work on a stream. Polls, since a wait of the driver keeps a core busy.
+///
+/// # Errors
+/// The error of the work.
+pub fn wait_for(stream: &CudaStream) -> DriverResult<()> {
+    stream.context().bind_to_thread()?;
+    let begun = Instant::now();
+    loop {
+        // SAFETY: the stream is alive.
+        match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
+            CUresult::CUDA_ERROR_NOT_READY => {}
+            ended => return ended.result(),
+        }
+        if begun.elapsed() > SHORT_WAIT {
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+/// A wait at the end of a scope. Memory of the stream that is freed before is then free for other
+/// processes and for [`Device::free_memory`]: the driver gives freed memory back when the stream is
+/// synchronized next.
+pub struct WaitOnDrop(pub Arc<CudaStream>);
+
+impl Drop for WaitOnDrop {
+    fn drop(&mut self) {
+        // A device that failed has nothing in progress.
+        let _ = wait_for(&self.0).and_then(|()| self.0.synchronize());
+    }
+}
 
 /// A result, or `None` if a device has too little memory: for work that can do without, where other
 /// processes may have taken the memory that was free.
@@ -206,8 +243,8 @@ pub struct Device {
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     /// What a call leaves for the next one, since making it takes long: see [`Device::keep`].
     kept: Mutex<Option<Box<dyn Any + Send>>>,
-    /// Words that no kernel uses now.
-    words: Mutex<Vec<MappedWords>>,
+    /// Small values that many kernels need at the same time: see [`Device::take_spare`].
+    spare: Mutex<Vec<Box<dyn Any + Send>>>,
     limits: Limits,
     index: usize,
 }
@@ -284,7 +321,7 @@ impl Device {
             context: Self::open_context(index)?,
             modules: Mutex::new(HashMap::new()),
             kept: Mutex::new(None),
-            words: Mutex::new(Vec::new()),
+            spare: Mutex::new(Vec::new()),
             index,
         })
     }
@@ -309,16 +346,29 @@ impl Device {
         kept.downcast().ok().map(|value| *value)
     }
 
-    /// Words that were [kept](Device::keep_words), if there are any.
-    pub fn take_words(&self) -> Option<MappedWords> {
-        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.pop()
+    /// One of the spare values of this type. If there are none, `more` makes some.
+    ///
+    /// # Errors
+    /// Those of `more`.
+    pub fn take_spare<T: Any + Send>(
+        &self,
+        more: impl FnOnce() -> DriverResult<Vec<T>>,
+    ) -> DriverResult<T> {
+        // While one thread makes some, the others wait for them.
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_wanted = |value: &Box<dyn Any + Send>| value.is::<T>();
+        if !spare.iter().any(is_wanted) {
+            spare.extend(more()?.into_iter().map(|value| Box::new(value) as _));
+        }
+        let place = spare.iter().rposition(is_wanted);
+        let value = spare.swap_remove(place.expect("`more` makes some"));
+        Ok(*value.downcast().expect("the type was checked"))
     }
 
-    /// Keeps words for [`Device::take_words`]. No kernel may use them any more.
-    pub fn keep_words(&self, words: MappedWords) {
-        let mut kept = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(words);
+    /// Keeps a value for [`Device::take_spare`].
+    pub fn keep_spare<T: Any + Send>(&self, value: T) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.push(Box::new(value));
     }
 
     fn open_context(index: usize) -> Result<Arc<CudaContext>> {

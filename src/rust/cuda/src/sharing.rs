@@ -1,7 +1,6 @@
 //! Divides work among devices.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use gmhclust_core::error::Result;
@@ -26,34 +25,6 @@ pub fn on_each<T: Send, R: Send>(
     })
 }
 
-/// The results of `work` for all items, in their order. `threads` threads take the items from a
-/// queue; after an error, they take no more.
-///
-/// # Errors
-/// The first error in the order of the items, among those that were begun.
-pub fn from_queue<T: Sync, R: Send>(
-    items: &[T],
-    threads: usize,
-    work: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let take = |_| {
-        let mut done = Vec::new();
-        while !has_failed.load(Ordering::Relaxed) {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { break };
-            let result = work(item);
-            has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            done.push((index, result));
-        }
-        Ok(done)
-    };
-    let done = on_each(0..threads.clamp(1, items.len().max(1)), take)?;
-    let mut done: Vec<(usize, Result<R>)> = done.into_iter().flatten().collect();
-    done.sort_unstable_by_key(|&(index, _)| index);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
 /// Divides the numbers below `count` into `shares` ranges of about equal length, in increasing
 /// order.
 pub fn shares(count: usize, shares: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
@@ -75,34 +46,6 @@ mod tests {
             let lengths = shares.iter().map(Range::len);
             assert!(lengths.clone().max().unwrap() - lengths.min().unwrap() <= 1);
         }
-    }
-
-    #[test]
-    fn results_of_a_queue_are_in_the_order_of_its_items() {
-        let items = Vec::from_iter(0..100);
-        let square = |&i: &usize| Ok(i * i);
-        let squares = Vec::from_iter((0..100).map(|i| i * i));
-        for threads in [1, 3, 200] {
-            assert_eq!(from_queue(&items, threads, square), Ok(squares.clone()));
-        }
-        assert_eq!(from_queue(&[], 4, square), Ok(Vec::new()));
-    }
-
-    #[test]
-    fn after_an_error_a_queue_goes_no_further() {
-        let begun = AtomicUsize::new(0);
-        let fail = |&i: &usize| -> Result<()> {
-            begun.fetch_add(1, Ordering::Relaxed);
-            match i {
-                0..3 => Ok(()),
-                _ => Err(Error::Device(i.to_string())),
-            }
-        };
-        let items = Vec::from_iter(0..100);
-        assert_eq!(from_queue(&items, 1, fail), Err(Error::Device("3".into())));
-        assert_eq!(begun.swap(0, Ordering::Relaxed), 4);
-        assert_eq!(from_queue(&items, 4, fail), Err(Error::Device("3".into())));
-        assert!(begun.into_inner() < 100);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::in_blocks::InBlocks;
 use super::in_trees::merges_in_trees;
 use super::merge_site::{merge_sites, MergeSite};
 use super::overlap::overlap;
+use super::turns::Turns;
 use super::two_parts::{merges_of_two_parts, Part};
 use crate::device::Device;
 use crate::thresholds::GpuThresholds;
@@ -109,8 +110,8 @@ impl Agglomerator<'_> {
             merges_in_trees(
                 self.devices,
                 &of_numbers(&trees),
-                |device, problem, share| {
-                    self.merges_of_tree(device, problem, share, is_alone, monitor)
+                |device, problem, share, turns| {
+                    self.merges_of_tree(device, problem, share, turns, is_alone, monitor)
                 },
             )
         };
@@ -137,20 +138,21 @@ impl Agglomerator<'_> {
         )
     }
 
-    /// Makes the merges of a problem as a tree on a device. Makes them on the CPU if the device
-    /// cannot make a tree of the problem, or if other problems use the device's memory, which is
-    /// possible unless the problem `is_alone`.
+    /// Makes the merges of a problem as a tree on a device, in one of the turns. Makes them on the
+    /// CPU if the device cannot make a tree of the problem, or if blocks use the device's memory,
+    /// which is possible unless the problem `is_alone`.
     fn merges_of_tree(
         &self,
         device: &Arc<Device>,
         problem: &Problem,
         share: f64,
+        turns: &Turns,
         is_alone: bool,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
         let united = self.cpu.install(|| UnitedProblem::new(problem, monitor))?;
         united.merges(monitor, |distinct| {
-            let grown = if self.has_tree(distinct.problem) {
+            let grow = || {
                 tree::grow(
                     device,
                     distinct.problem,
@@ -159,8 +161,10 @@ impl Agglomerator<'_> {
                     self.cpu,
                     monitor,
                 )
-            } else {
-                Ok(None)
+            };
+            let grown = match self.has_tree(distinct.problem) {
+                true => turns.take(grow),
+                false => Ok(None),
             };
             let on_cpu = || with_cpu_screens(distinct, monitor);
             match grown {

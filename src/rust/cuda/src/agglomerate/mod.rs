@@ -13,6 +13,7 @@ mod in_trees;
 mod merge_site;
 mod overlap;
 mod share;
+mod turns;
 mod two_parts;
 
 pub use agglomerator::Agglomerator;

@@ -20,7 +20,7 @@ use super::arrays::{
 use super::fetched::{Fetched, CONVERTED_TOGETHER};
 use super::tasks::{copy_observations, sorted_slots, tasks};
 use super::variant::{equal_problems, Variant};
-use crate::device::{Device, DriverResult};
+use crate::device::{wait_for, Device, DriverResult, WaitOnDrop};
 use crate::mapped::Watch;
 use crate::sender::Sender;
 use crate::thresholds::GpuThresholds;
@@ -171,6 +171,8 @@ pub struct Launch<'a> {
     memory: LaunchMemory,
     /// A stream for the kernel of each chunk.
     of_chunks: Vec<Arc<CudaStream>>,
+    /// Declared after `memory`, so that the memory is free at the end.
+    _end: WaitOnDrop,
 }
 
 impl<'a> Launch<'a> {
@@ -218,6 +220,7 @@ impl<'a> Launch<'a> {
             allocated.map_err(|error| device.error(MAKING_ROOM, &error))?;
         let mut launch = Self {
             device: device.clone(),
+            _end: WaitOnDrop(stream.clone()),
             stream,
             problems,
             sender: Sender::new(device, observations * p, p, cpu)?,
@@ -391,9 +394,10 @@ impl Drop for Launch<'_> {
     fn drop(&mut self) {
         // SAFETY: an aligned word, alive as long as `self`; the device reads it, hence volatile.
         unsafe { self.memory.watch.as_ptr().add(1).write_volatile(1) };
-        for stream in self.of_chunks.iter().chain([&self.stream]) {
-            // A device that failed has nothing in progress.
-            let _ = stream.synchronize();
+        let streams = || self.of_chunks.iter().chain([&self.stream]);
+        let waited = streams().map(|stream| wait_for(stream));
+        if waited.fold(Ok(()), DriverResult::and).is_ok() {
+            self.memory.watch.give_back();
         }
     }
 }

@@ -58,7 +58,10 @@ fn host_grow(
     let rows_and_factors = sizes.clusters_bytes().map(filled).map(RefCell::new);
     let mut watch = [0u32; 2];
     arrays.members.borrow_mut().fill(0);
-    contents.copy(&arrays, &rows_and_factors, put).unwrap();
+    let cpu = Cpu::new(1).unwrap();
+    contents
+        .copy(&arrays, &rows_and_factors, &cpu, put)
+        .unwrap();
     let mut arrays = arrays.map(RefCell::take);
     let rows_and_factors = rows_and_factors.map(RefCell::into_inner);
     let addresses = arrays.map(|array| array.as_ptr() as u64);

@@ -19,7 +19,7 @@ use super::arrays::{
 };
 use super::clusters::Clusters;
 use super::start::{Contents, Start};
-use crate::device::{Device, DriverResult};
+use crate::device::{wait_for, Device, DriverResult, WaitOnDrop, POLL_INTERVAL};
 use crate::distances::check_memory;
 use crate::kernels::{self, Kernels};
 use crate::mapped::Watch;
@@ -47,8 +47,8 @@ const LEFT_IN_TEN: u32 = 7;
 /// Number of positions up to which they are never compacted. Only the time depends on it.
 const FEW_POSITIONS: u32 = 2048;
 
-/// Smallest number of blocks of a tree. With fewer, the sequencer waits for the workers. Only the
-/// time depends on it.
+/// Smallest number of blocks of a tree that is made alone. With fewer, the sequencer waits for the
+/// workers. Only the time depends on it.
 const FEWEST_BLOCKS: u32 = 12;
 /// The same while other trees are made: if a sequencer waits, more trees use the GPU meanwhile. On
 /// an H200, 20,000,000 observations in 2,000 apriori clusters, of which 344 were trees, took 18.4 s
@@ -73,9 +73,6 @@ const PREPARED_TREES: usize = 2;
 /// Time without a merge, over several launches, after which the GPU gives up the tree. Another way
 /// then makes the tree.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Time between two polls of the device's progress.
-const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Whether a device can make all merges of a problem.
 pub fn fits(problem: &Problem) -> bool {
@@ -128,7 +125,7 @@ pub fn grow(
     check_memory(device, &what, layout.bytes)?;
     let mut growing =
         Growing::new(device, kernels, room, problem, start, layout, share).map_err(failed)?;
-    growing.fill(&contents).map_err(failed)?;
+    growing.fill(&contents, cpu).map_err(failed)?;
     drop(contents);
     let status = growing.run(problem, monitor).map_err(failed)?;
     monitor.check()?;
@@ -268,6 +265,8 @@ struct Growing {
     watch: Watch,
     /// Number of blocks that make merges.
     blocks: u32,
+    /// Declared after `memory`, so that the memory is free at the end.
+    _end: WaitOnDrop,
 }
 
 impl Growing {
@@ -302,6 +301,7 @@ impl Growing {
             positions: start.sizes.clusters as u32,
             start,
             watch,
+            _end: WaitOnDrop(stream.clone()),
             stream,
         })
     }
@@ -415,13 +415,13 @@ impl Growing {
                 break;
             }
             launch(first, self.positions.min(first + some))?;
-            self.stream.synchronize()?;
+            wait_for(&self.stream)?;
         }
         Ok(())
     }
 
     /// Clears arrays on the device, and copies the state before the first merge to it.
-    fn fill(&mut self, contents: &Contents<'_>) -> DriverResult<()> {
+    fn fill(&mut self, contents: &Contents<'_>, cpu: &Cpu) -> DriverResult<()> {
         let Self {
             stream,
             memory,
@@ -449,11 +449,9 @@ impl Growing {
         for range in cleared {
             clear(stream, memory, range)?;
         }
-        contents.copy(arrays, &layout.clusters, |range, bytes| {
+        contents.copy(arrays, &layout.clusters, cpu, |range, bytes| {
             put(stream, memory, range, bytes)
-        })?;
-        // The copies in host memory must live until they have been transferred.
-        stream.synchronize()
+        })
     }
 
     /// Makes merges until the tree is complete, in arrays that are filled. Returns `AllMerged`, or why the device could not
@@ -552,7 +550,7 @@ impl Growing {
     fn control(&self) -> DriverResult<Vec<u32>> {
         let control = self.layout.arrays.control.clone();
         let bytes = self.stream.clone_dtoh(&self.memory.slice(control))?;
-        self.stream.synchronize()?;
+        wait_for(&self.stream)?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 
@@ -606,16 +604,17 @@ impl Growing {
         let heights = get(heights, 8)?;
         let lower = get(lower, 4)?;
         let higher = get(higher, 4)?;
-        stream.synchronize()?;
+        wait_for(stream)?;
         Ok(to_merges(&heights, &lower, &higher))
     }
 }
 
 impl Drop for Growing {
-    /// Waits for the kernels: `watch` and the memory must not be in use any more.
+    /// Waits for the kernels, which use `watch` and the memory.
     fn drop(&mut self) {
-        // A device that failed has nothing in progress.
-        let _ = self.stream.synchronize();
+        if wait_for(&self.stream).is_ok() {
+            self.watch.give_back();
+        }
     }
 }
 
@@ -649,7 +648,7 @@ fn clear(
     stream.memset_zeros(&mut memory.slice_mut(array.clone()))
 }
 
-/// Copies bytes to the front of an array.
+/// Copies bytes to the front of an array. Waits for the copy, since the caller may free the bytes.
 fn put(
     stream: &Arc<CudaStream>,
     memory: &mut CudaSlice<u8>,
@@ -659,5 +658,6 @@ fn put(
     if bytes.is_empty() {
         return Ok(());
     }
-    stream.memcpy_htod(bytes, &mut memory.slice_mut(front(array, bytes.len())))
+    stream.memcpy_htod(bytes, &mut memory.slice_mut(front(array, bytes.len())))?;
+    wait_for(stream)
 }

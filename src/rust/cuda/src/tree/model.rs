@@ -86,7 +86,8 @@ impl<'a> Arena<'a> {
             to.borrow_mut().bytes_mut(&range).copy_from_slice(content);
             Ok(())
         };
-        contents.copy(&arrays, &clusters, put).unwrap();
+        let cpu = Cpu::new(1).unwrap();
+        contents.copy(&arrays, &clusters, &cpu, put).unwrap();
         arena
     }
 

@@ -8,6 +8,7 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::screen::ClusterFrame;
 use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem, UnionRule};
 use gmhclust_core::monitor::Monitor;
+use gmhclust_core::Cpu;
 use rayon::prelude::*;
 
 use super::arrays::{control, Placement, Tree, TreeArrays, TreeSizes, BALL};
@@ -236,9 +237,13 @@ impl Contents<'_> {
 
     /// The values of `write` for each cluster with a shape, `len` values each, by the number of the
     /// shape. Initially, they are zero.
-    fn of_shapes<T: Copy + Default>(&self, len: usize, write: impl Fn(u32, &mut [T])) -> Vec<T> {
+    fn of_shapes<T: Copy + Default + Send>(
+        &self,
+        len: usize,
+        write: impl Fn(u32, &mut [T]) + Sync,
+    ) -> Vec<T> {
         let mut values = vec![T::default(); len * self.shaped.len()];
-        let places = values.chunks_exact_mut(len.max(1)).zip(&self.shaped);
+        let places = values.par_chunks_exact_mut(len).zip(&self.shaped);
         places.for_each(|(to, &slot)| write(slot, to));
         values
     }
@@ -285,8 +290,8 @@ impl Contents<'_> {
     }
 
     /// Calls `put` for each array that needs content. `put` copies bytes to the front of the array.
-    /// `rows` and `factors` are the arrays in single precision. The largest contents are made one
-    /// after the other, since an upper tree has a shape for each cluster.
+    /// `rows` and `factors` are the arrays in single precision. The threads of `cpu` make the largest
+    /// contents one after the other, since an upper tree has a shape for each cluster.
     ///
     /// # Errors
     /// The errors of `put`.
@@ -294,6 +299,7 @@ impl Contents<'_> {
         &self,
         arrays: &TreeArrays<A>,
         [rows, factors]: &[A; 2],
+        cpu: &Cpu,
         mut put: impl FnMut(&A, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let births: Vec<u32> = (0..self.sizes.capacity as u32).collect();
@@ -318,9 +324,12 @@ impl Contents<'_> {
         for (array, bytes) in contents {
             put(array, bytes)?;
         }
-        put(&arrays.spreads, cast_slice(&self.spreads()))?;
-        put(&arrays.scatters, cast_slice(&self.scatters()))?;
-        put(&arrays.factors, cast_slice(&self.factors()))?;
-        put(factors, cast_slice(&self.single_factors()))
+        put(&arrays.spreads, cast_slice(&cpu.install(|| self.spreads())))?;
+        put(
+            &arrays.scatters,
+            cast_slice(&cpu.install(|| self.scatters())),
+        )?;
+        put(&arrays.factors, cast_slice(&cpu.install(|| self.factors())))?;
+        put(factors, cast_slice(&cpu.install(|| self.single_factors())))
     }
 }

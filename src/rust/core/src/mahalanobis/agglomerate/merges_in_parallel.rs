@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 
-use rayon::prelude::*;
-
 use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::mahalanobis::problem::Problem;
 use crate::memory;
 use crate::merge::Merge;
+use crate::tasks::run_from_queue;
 
 /// Calls `merges_of` for each problem, in parallel on the threads of `cpu`, and returns the merges
 /// of each problem. Problems are started in decreasing order of size, so that no large problem is
@@ -26,15 +25,19 @@ pub fn merges_in_parallel(
     order.sort_by_key(|&index| Reverse(problems[index].clusters()));
     let largest = order.iter().take(cpu.threads());
     check_memory(largest.map(|&index| problems[index]))?;
-    let merges_at = |&index: &usize| Ok((index, merges_of(problems[index])?));
-    let found: Vec<_> = if let [only] = &order[..] {
-        vec![cpu.install_awake(|| merges_at(only))?]
-    } else {
-        let each = order.par_iter().with_max_len(1);
-        cpu.install(|| each.map(merges_at).collect::<Result<_>>())?
+    if let [only] = problems {
+        return Ok(vec![cpu.install_awake(|| merges_of(only))?]);
+    }
+    let mut found = vec![Vec::new(); cpu.threads()];
+    let work = |found: &mut Vec<(usize, Vec<Merge>)>, index: usize| {
+        // Other threads may wait for `cpu`, to prepare problems for a device.
+        rayon::yield_now();
+        found.push((index, merges_of(problems[index])?));
+        Ok(())
     };
+    cpu.install(|| run_from_queue(order, &mut found, work))?;
     let mut merges = vec![Vec::new(); problems.len()];
-    for (index, found) in found {
+    for (index, found) in found.into_iter().flatten() {
         merges[index] = found;
     }
     Ok(merges)
@@ -47,4 +50,37 @@ pub fn merges_in_parallel(
 pub fn check_memory<'p, 'x: 'p>(problems: impl Iterator<Item = &'p Problem<'x>>) -> Result<()> {
     let working = problems.map(Problem::working_memory);
     memory::check("the clustering needs", working.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::testing::{observations, CENTROID_OPTIONS};
+
+    #[test]
+    fn a_thread_that_wants_the_cpu_waits_for_one_problem_only() {
+        let x = observations(vec![0.0; 2], 2, 1);
+        let problem = Problem::of_observations(&x, 0..2, CENTROID_OPTIONS);
+        let problems = [&problem; 200];
+        let cpu = Cpu::new(1).unwrap();
+        let (done, seen) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        let merges_of = |_: &Problem<'_>| {
+            done.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(2));
+            Ok(Vec::new())
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| merges_in_parallel(&problems, &cpu, merges_of));
+            while done.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            cpu.install(|| seen.store(done.load(Ordering::Relaxed), Ordering::Relaxed));
+        });
+        assert_eq!(done.into_inner(), 200);
+        assert!(seen.into_inner() < 150);
+    }
 }
