@@ -31,12 +31,12 @@ leaf_members <- function(tree) {
 }
 
 # Clusters of the condensed tree, parents first. A cluster begins as one side of a split (cluster 1
-# at the root), loses members as branches of fewer than `min_size` fall off, and ends at a split
-# into clusters 2 s and 2 s + 1, where s counts splits from the top. Returns a list with, for each
+# at the root), loses members as sides of fewer than `min_size` fall off, and ends at a split into
+# clusters 2 s and 2 s + 1, where s counts splits from the top. Returns a list with, for each
 # cluster, the `node` at which it begins, its `parent`, the number s of the `split` and the number
 # of the `merge` at which it ends (0 for none), its `size` in members, and its `mass`, see
-# stable_clusters(). With `min_points`, which a tree by mutual reachability distances has, the mass
-# is that of HDBSCAN, and the list has the `outlier` score of each leaf.
+# clusters_of_greatest_mass(). With `min_points`, which a tree by mutual reachability distances has,
+# the mass is that of HDBSCAN, and the list has the `outlier` score of each leaf.
 condense <- function(tree, members, min_size, call, min_points = 0) {
   run_job(
     job_condense(as_integers(tree$merge), as.double(tree$height), as.double(members),
@@ -54,11 +54,11 @@ top_clusters <- function(condensed, k) {
 }
 
 # The clusters of greatest total mass, such that no chosen cluster contains another. The mass of a
-# cluster is the sum over its members of the logarithm of the ratio of two heights: where the
-# cluster begins, and where the member leaves it. This is the "excess of mass" of Campello, Moulavi
-# and Sander with log(height) instead of -1/height, so that the unit of heights does not matter. As
-# in HDBSCAN, the root is chosen only if there is no split.
-stable_clusters <- function(condensed) {
+# cluster is the "excess of mass" of Campello, Moulavi and Sander. With `min_points`, it is theirs.
+# Otherwise it has log(height) instead of -1/height, so that the unit of heights does not matter:
+# the sum over its members of log(b / l), where the cluster begins at height b and the member leaves
+# it at height l. As in HDBSCAN, the root is chosen only if there is no split.
+clusters_of_greatest_mass <- function(condensed) {
   parent <- condensed$parent
   count <- length(parent)
   best <- condensed$mass

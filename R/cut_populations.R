@@ -40,7 +40,8 @@
 #' @section Definition:
 #' Follow the tree from its top. A merge of two clusters is a *split* if both have at least
 #' `min_members` members. Otherwise the smaller side falls off, and the larger side goes on as the
-#' same population. This is the condensed tree of HDBSCAN (Campello et al. 2013).
+#' same population; if both have fewer members, the population ends there. This is the condensed
+#' tree of HDBSCAN (Campello et al. 2013).
 #'
 #' **With `k`**, the first `k` - 1 splits from the top, in the order of merges, are applied. A
 #' population is one side of its last split, with all cells on that side. So populations are
@@ -110,7 +111,7 @@
 #' See [population_model()] for redundant columns and singular covariances.
 #'
 #' @section Time and memory:
-#' Time and memory are proportional to the number of leaves; memory is about 700 bytes per leaf.
+#' Time and memory are proportional to the number of leaves; memory is about 250 bytes per leaf.
 #' With `rest = "nearest"`, each leaf that is in no population takes 8 bytes more for each column of
 #' `x`. With `x`, valleys take most of the time: one valley for each split, and one for each pair of
 #' populations.
@@ -154,8 +155,8 @@
 #'   populations for a factor: store `as.integer(p)` there. `as.data.frame()` has a column
 #'   `population`.
 #' @section Messages:
-#' A message of class `gmhclust_message_populations` if one population, found without `k`, has more
-#' than 90% of all members.
+#' A message of class `gmhclust_message_populations` if valleys decide (with `x`, without `k` and
+#' `branches`), and one population has more than 90% of all members.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, if it has fewer than
 #' `k` populations of `min_members` members, if `branches` are not branches of the tree, or if
@@ -228,7 +229,7 @@ cut_populations <- function(tree,
   chosen <- if (!is.null(k)) {
     top_clusters(condensed, check_population_count(k, condensed, min_size, call))
   } else if (is.null(data) && is.null(branches)) {
-    stable_clusters(condensed)
+    clusters_of_greatest_mass(condensed)
   }
   # For each cluster of the condensed tree, the number of its population.
   group <- if (!is.null(branches)) {
@@ -278,7 +279,7 @@ cut_populations <- function(tree,
 }
 
 # Memory of cut_populations() for each leaf, measured by inst/benchmarks/memory.R.
-bytes_per_leaf <- 700
+bytes_per_leaf <- 250
 
 # Checks the arguments that choose the populations; returns `level`.
 check_level <- function(level, k, branches, x, call) {
@@ -338,8 +339,9 @@ splits_of <- function(condensed, height, found) {
 # For each population, in the order `by_size`, the roots of its clusters, as ids in the `merge` of
 # an hclust tree of n leaves.
 roots_of <- function(node, group, by_size, n) {
-  id <- ifelse(node > n, node - n, -node)
-  lapply(by_size, function(number) id[group == number])
+  inside <- group > 0L
+  id <- ifelse(node > n, node - n, -node)[inside]
+  unname(split(id, factor(group[inside], by_size)))
 }
 
 population_sizes <- function(population, members, k) {
@@ -419,7 +421,7 @@ data_of_leaves <- function(x, tree, arg, options, call, ...) {
                               wide = FALSE)
   n <- nrow(tree$merge) + 1L
   whole <- length(tree$leaf)
-  leaf <- if (nrow(x) != n) as.vector(tree$leaf)
+  leaf <- if (nrow(x) != n) as_integers(tree$leaf)
   if (nrow(x) != n && (whole == 0 || nrow(x) != whole)) {
     rows <- nrow(x)
     release_rows(x)

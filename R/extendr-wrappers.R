@@ -347,16 +347,16 @@ job_node_sizes <- function(merge, members) .Call(wrap__job_node_sizes, merge, me
 #' Starts to find the places of the nodes of a tree in an order of its leaves.
 #' @param merge as in job_cut_tree().
 #' @param order integers: all leaves.
-#' @return External pointer to the job. Its value is list(first, last), integers: for each node, the
-#'   places of its first and its last leaf.
+#' @return External pointer to the job. Its value is list(first, last), integers: for each node,
+#'   the places of its first and its last leaf.
 #' @noRd
 job_node_places <- function(merge, order) .Call(wrap__job_node_places, merge, order)
 
 #' Starts to find the innermost of some nodes around each leaf of a tree.
 #' @param merge as in job_cut_tree().
 #' @param nodes integers from 1; a node comes after all nodes that contain it.
-#' @return External pointer to the job. Its value is, for each leaf, the index in `nodes` of the last
-#'   one that contains it, 0 for none.
+#' @return External pointer to the job. Its value is, for each leaf, the index in `nodes` of the
+#'   last one that contains it, 0 for none.
 #' @noRd
 job_leaves_inside <- function(merge, nodes) .Call(wrap__job_leaves_inside, merge, nodes)
 
@@ -375,8 +375,8 @@ inversions_of <- function(height) .Call(wrap__inversions_of, height)
 #' @return External pointer to the job. Its value is list(node, parent, split, merge, size, mass,
 #'   outlier). By cluster: the node at which it begins, from 1; its parent, the number of the split
 #'   that divides it, and the merge that makes this split, 0 for none; its number of members; its
-#'   mass, see stable_clusters(). Of a tree by mutual reachability distances, the mass is that of
-#'   HDBSCAN, and `outlier` has the outlier score of each leaf; else, `outlier` is NULL.
+#'   mass, see clusters_of_greatest_mass(). Of a tree by mutual reachability distances, the mass is
+#'   that of HDBSCAN, and `outlier` has the outlier score of each leaf; else, `outlier` is NULL.
 #' @noRd
 job_condense <- function(merge, height, members, least, min_points) .Call(wrap__job_condense, merge, height, members, least, min_points)
 

@@ -36,14 +36,20 @@ hclust_problems <- function(tree) {
   )
 }
 
+# Maximum number of members of a tree, up to which doubles count exactly.
+most_members <- 2^53
+
 # The problems of the components that only the top of a tree has.
 top_problems <- function(tree, n) {
-  has_members <- is.numeric(tree$members) && length(tree$members) == n
+  members <- tree$members
+  has_members <- is.numeric(members) && length(members) == n
   leaf <- tree$leaf
   is_leaf <- length(leaf) == 0 || (is_whole(leaf) && min(leaf) >= 1 && max(leaf) <= n)
   c(
-    if (has_members && !all(is.finite(tree$members) & tree$members > 0)) {
-      "`members` are not all positive numbers"
+    if (has_members && !(is.null(dim(members)) && all(is.finite(members) & members > 0))) {
+      "`members` are not a vector of positive numbers"
+    } else if (has_members && sum(as.double(members)) > most_members) {
+      sprintf("`members` are more than %g together", most_members)
     },
     if (!is_leaf) sprintf("`leaf` has values that are not from 1 to %d", n)
   )

@@ -1,5 +1,6 @@
-# Trees by mutual reachability distances: their arguments, and the strength of each membership, which
-# is that of dbscan::hdbscan(). The library computes masses and outlier scores, see condense().
+# Trees by mutual reachability distances: their arguments, and the strength of each membership,
+# which is that of dbscan::hdbscan(). The library computes masses and outlier scores, see
+# condense().
 
 check_min_points <- function(min_points, call) {
   check_count(min_points, .Machine$integer.max, "min_points", call)
@@ -27,8 +28,10 @@ check_reachability <- function(x, method, members, min_points, call) {
 
 # Whether a tree is a whole tree by mutual reachability distances.
 has_core_distances <- function(tree) {
-  is.numeric(tree$core) && is.null(tree$members) && length(tree$core) == nrow(tree$merge) + 1L &&
-    is.list(tree$settings) && is_single_number(tree$settings$min_points)
+  n <- nrow(tree$merge) + 1L
+  is.numeric(tree$core) && is.null(tree$members) && length(tree$core) == n &&
+    is.list(tree$settings) && is_single_number(tree$settings$min_points) &&
+    tree$settings$min_points >= 1 && tree$settings$min_points <= n
 }
 
 # The strength of membership of each leaf: 1 minus its core distance divided by the largest of its

@@ -102,7 +102,7 @@ report <- function(tree,
   support <- check_support(support, tree, call)
   most <- check_count(most, most_branches, "most", call)
   title <- check_title(title, call)
-  leaf <- if (is.null(tree$leaf)) seq_along(tree$order) else as.vector(tree$leaf)
+  leaf <- if (is.null(tree$leaf)) seq_along(tree$order) else as_integers(tree$leaf)
   x <- points_of_leaves(x, tree, "x", call, ...)
   if (ncol(x) > most_columns) {
     refuse("x", paste("has", shown_count(ncol(x)), "columns"),

@@ -60,7 +60,8 @@ page_tree <- function(tree, populations, max_branches, call) {
   )
 }
 
-# The greatest number of branches of a page with this number of columns and of labels.
+# The greatest number of undivided branches of a page with this number of columns and of labels. A
+# page with u undivided branches has 2 u - 1 branches.
 branch_room <- function(max_branches, columns, labels) {
   branches <- min(most_branch_values %/% columns, most_branch_counts %/% max(labels, 1L))
   min(max_branches, (branches + 1L) %/% 2L)
@@ -73,7 +74,7 @@ given_names <- function(populations) {
 }
 
 # The numbers of the splits to show: the splits above the `chosen` clusters, and the first splits
-# from the top, for at most `most` branches.
+# from the top, for at most `max_branches` undivided branches.
 shown_splits <- function(condensed, chosen, max_branches, call) {
   parent <- condensed$parent
   is_above <- logical(length(parent))

@@ -21,8 +21,8 @@
 #                          samples
 #   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
 #                          a header, as exported from FCS files by programs for cytometry
-# By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but cells20m,
-# growth, columns, apriori2k, groups2m and groups20m with it; csv alone with --csv.
+# By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but
+# cells20m, growth, columns, apriori2k, groups2m and groups20m with it; csv alone with --csv.
 #
 # The threshold is 0.5% of n for the lymphocytes, 1% for others; --threshold is a count, or a
 # fraction of n. --calls replaces the calls of each row by one or more of "euclidMahal, centroid",

@@ -148,7 +148,7 @@ rows <- list(
       against("trees", paste(n, "leaves"), "gcutree, 500 cuts", function() gcutree(h, k),
               4 * n * length(k) + 400 * n + 34e6, "value", n * length(k), options),
       against("trees", paste(n, "leaves"), "cut_populations", function() cut_populations(h),
-              700 * n, "leaf", n, options)
+              250 * n, "leaf", n, options)
     )
   },
   gmhclust = function(options) {

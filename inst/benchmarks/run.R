@@ -27,8 +27,8 @@ rows_on_many_cores <- c(
   kmeans = "cells20k,cells1m", linkage = "matrix,cells20k,genes20k", distances = "main"
 )
 rows_with_gpu <- c(
-  gmhclust = paste0("cells20k,cells44k,apriori20k,cells1m,groups2m,groups20m,cells167k,cells265k,",
-                    "cells841k"),
+  gmhclust = paste0("cells20k,cells44k,apriori20k,cells1m,groups2m,groups20m,cells20m,cells167k,",
+                    "cells265k,cells841k"),
   neighbours = "cells20k,24k,384k", kmeans = "cells20k,cells1m",
   linkage = "matrix,cells20k,cells1m,matrix100k,genes20k,genes1m", distances = "main"
 )

@@ -88,7 +88,10 @@ gmhclust_lines <- c(
   lapply(ways[1:2], line, script = "gmhclust", row = "cells265k"),
   lapply(ways[2:3], line, script = "gmhclust", row = "cells1m"),
   lapply(ways[2:3], line, script = "gmhclust", row = "groups2m"),
-  list(line("gmhclust", "groups20m", "mahal, centroid"))
+  list(
+    line("gmhclust", "groups20m", "mahal, centroid"),
+    line("gmhclust", "cells20m", "mahal, centroid")
+  )
 )
 
 other_lines <- list(

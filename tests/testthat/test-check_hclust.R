@@ -98,3 +98,14 @@ test_that("a class of `order` and an empty `leaf` do not matter", {
   tree$order <- c(1, 2, 3, 4, 1e10)
   expect_identical(check_hclust(tree), "`order` is not a permutation of 1 to 5")
 })
+
+test_that("members are a vector of numbers that can be counted", {
+  tree <- hclust(dist(c(1, 2, 4, 8)))
+  tree$members <- matrix(1:4, 2)
+  expect_match(check_hclust(tree), "`members` are not a vector of positive numbers")
+  tree$members <- rep(1e250, 4)
+  expect_match(check_hclust(tree), "`members` are more than 9.0072e\\+15 together")
+  expect_error(plot_tree(tree, populations = 2), class = "gmhclust_error_input")
+  tree$members <- c(1, 2.5, 3, 4)
+  expect_true(check_hclust(tree))
+})

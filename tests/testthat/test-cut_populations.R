@@ -440,3 +440,19 @@ test_that("populations become data frames with names of their own, and a summary
   large <- gmhclust(some_cells(1230), 30, apriori = rep(1:41, 30), warn = FALSE)
   expect_output(print(cut_populations(large, 2)), "of at least 13 members")
 })
+
+test_that("the leaves of observations may be stored as doubles", {
+  x <- matrix(rnorm(60), 30)
+  tree <- hclust(dist(x))
+  tree$leaf <- rep(1:30, 2)
+  expected <- cut_populations(tree, 2, x = rbind(x, x), min_members = 3)
+  tree$leaf <- tree$leaf + 0
+  expect_identical(cut_populations(tree, 2, x = rbind(x, x), min_members = 3), expected)
+})
+
+test_that("thousands of populations have the roots of their clusters", {
+  n <- 5000
+  tree <- hclust(dist(seq_len(n)^1.5), "single")
+  populations <- cut_populations(tree, n, min_members = 1)
+  expect_identical(attr(populations, "roots"), as.list(-match(seq_len(n), populations)))
+})

@@ -215,3 +215,13 @@ test_that("print() shows the number of points", {
   expect_output(print(tree$settings), "Core distances: of 3 points")
   expect_output(print(cut_populations(tree)), "as HDBSCAN does")
 })
+
+test_that("a tree without a possible `min_points` is like any other", {
+  tree <- ghclust(clouds(40), "single", min_points = 4)
+  plain <- tree
+  plain$core <- plain$settings$min_points <- NULL
+  for (min_points in c(-3, 0, 1e6)) {
+    tree$settings$min_points <- min_points
+    expect_identical(as.integer(cut_populations(tree)), as.integer(cut_populations(plain)))
+  }
+})

@@ -168,8 +168,8 @@ fn job_node_sizes(merge: Robj, members: Robj) -> Robj {
 /// Starts to find the places of the nodes of a tree in an order of its leaves.
 /// @param merge as in job_cut_tree().
 /// @param order integers: all leaves.
-/// @return External pointer to the job. Its value is list(first, last), integers: for each node, the
-///   places of its first and its last leaf.
+/// @return External pointer to the job. Its value is list(first, last), integers: for each node,
+///   the places of its first and its last leaf.
 /// @noRd
 #[extendr]
 fn job_node_places(merge: Robj, order: Robj) -> Robj {
@@ -193,8 +193,8 @@ fn job_node_places(merge: Robj, order: Robj) -> Robj {
 /// Starts to find the innermost of some nodes around each leaf of a tree.
 /// @param merge as in job_cut_tree().
 /// @param nodes integers from 1; a node comes after all nodes that contain it.
-/// @return External pointer to the job. Its value is, for each leaf, the index in `nodes` of the last
-///   one that contains it, 0 for none.
+/// @return External pointer to the job. Its value is, for each leaf, the index in `nodes` of the
+///   last one that contains it, 0 for none.
 /// @noRd
 #[extendr]
 fn job_leaves_inside(merge: Robj, nodes: Robj) -> Robj {

@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::{self, Nodes};
-use gmhclust_core::populations::hdbscan::{outliers, Leaves};
+use gmhclust_core::populations::hdbscan::{masses_and_outliers, ExitRule};
 use gmhclust_core::populations::{
     condense, Cluster, CondensedTree, FoundPopulations, PopulationSearch,
 };
@@ -32,8 +32,8 @@ const BYTES_PER_CONDENSED_LEAF: usize = 64;
 /// @return External pointer to the job. Its value is list(node, parent, split, merge, size, mass,
 ///   outlier). By cluster: the node at which it begins, from 1; its parent, the number of the split
 ///   that divides it, and the merge that makes this split, 0 for none; its number of members; its
-///   mass, see stable_clusters(). Of a tree by mutual reachability distances, the mass is that of
-///   HDBSCAN, and `outlier` has the outlier score of each leaf; else, `outlier` is NULL.
+///   mass, see clusters_of_greatest_mass(). Of a tree by mutual reachability distances, the mass is
+///   that of HDBSCAN, and `outlier` has the outlier score of each leaf; else, `outlier` is NULL.
 /// @noRd
 #[extendr]
 fn job_condense(merge: Robj, height: Robj, members: Robj, least: f64, min_points: f64) -> Robj {
@@ -50,12 +50,12 @@ fn job_condense(merge: Robj, height: Robj, members: Robj, least: f64, min_points
             let nodes = Nodes::of(&merge);
             let sizes = nodes.sizes(members)?;
             let mut clusters = condense(nodes, &sizes, heights, least)?;
-            let leaves = match least > min_points {
-                true => Leaves::WithBranch,
-                false => Leaves::Alone,
+            let exit = match least > min_points {
+                true => ExitRule::WithSide,
+                false => ExitRule::Alone,
             };
             let outliers = (min_points > 0.0)
-                .then(|| outliers(nodes, &sizes, heights, least, leaves, &mut clusters));
+                .then(|| masses_and_outliers(nodes, &sizes, heights, least, exit, &mut clusters));
             Ok((clusters, outliers.transpose()?))
         })
     };

@@ -21,7 +21,7 @@ const VALUES_PER_TASK: usize = 1 << 16;
 /// should have one state per thread. After an error, no more tasks are taken.
 ///
 /// # Errors
-/// The first error of a task.
+/// The error of a task. If several fail, any of their errors.
 pub fn run_from_queue<T: Send, S: Send>(
     tasks: Vec<T>,
     states: &mut [S],

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
-use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, CudaStream, DriverError};
+use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
 use crate::kernels::{Binary, Bundle, Kernels};
@@ -22,12 +21,6 @@ const OLDEST: (i32, i32) = (7, 0);
 /// The oldest CUDA version whose drivers accept the kernels' PTX, as 1000·major + 10·minor.
 const OLDEST_DRIVER: i32 = 12_040;
 
-/// Time between two polls of a stream.
-pub const POLL_INTERVAL: Duration = Duration::from_micros(100);
-
-/// Duration of a wait during which a thread does not sleep between two polls.
-const SHORT_WAIT: Duration = Duration::from_micros(50);
-
 /// The driver's library, by its usual name.
 const LIBRARY: &str = if cfg!(windows) {
     "nvcuda.dll"
@@ -37,37 +30,6 @@ const LIBRARY: &str = if cfg!(windows) {
 
 /// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
-
-/// Waits for the end of the work on a stream. Polls, since a wait of the driver keeps a core busy.
-///
-/// # Errors
-/// The error of the work.
-pub fn wait_for(stream: &CudaStream) -> DriverResult<()> {
-    stream.context().bind_to_thread()?;
-    let begun = Instant::now();
-    loop {
-        // SAFETY: the stream is alive.
-        match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
-            CUresult::CUDA_ERROR_NOT_READY => {}
-            ended => return ended.result(),
-        }
-        if begun.elapsed() > SHORT_WAIT {
-            thread::sleep(POLL_INTERVAL);
-        }
-    }
-}
-
-/// A wait at the end of a scope. Memory of the stream that is freed before is then free for other
-/// processes and for [`Device::free_memory`]: the driver gives freed memory back when the stream is
-/// synchronized next.
-pub struct WaitOnDrop(pub Arc<CudaStream>);
-
-impl Drop for WaitOnDrop {
-    fn drop(&mut self) {
-        // A device that failed has nothing in progress.
-        let _ = wait_for(&self.0).and_then(|()| self.0.synchronize());
-    }
-}
 
 /// A result, or `None` if a device has too little memory: for work that can do without, where other
 /// processes may have taken the memory that was free.
@@ -336,7 +298,8 @@ impl Device {
         drop(before);
     }
 
-    /// The value that is kept, if it has this type.
+    /// Takes the value that is kept. If it has another type, frees it and returns `None`: a device
+    /// keeps one value, of any type.
     pub fn take_kept<T: Any>(&self) -> Option<T> {
         let kept = self
             .kept
@@ -468,21 +431,23 @@ impl Device {
         Ok(capability.min(self.limits.capability))
     }
 
-    /// Largest number of bytes of shared memory of a block.
+    /// Largest number of bytes of shared memory of a block, at most that of [`Limits`], by which
+    /// tests imitate a small GPU.
     pub fn shared_memory(&self) -> DriverResult<usize> {
         let most = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let bytes = self.context.attribute(most)? as usize;
         Ok(bytes.min(self.limits.shared_memory))
     }
 
-    /// Number of multiprocessors.
+    /// Number of multiprocessors, at most that of [`Limits`].
     pub fn multiprocessors(&self) -> DriverResult<u32> {
         let count = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let count = self.context.attribute(count)? as u32;
         Ok(count.min(self.limits.multiprocessors))
     }
 
-    /// Converts an error of the driver during `what`.
+    /// Converts an error of the driver during `what`: to `Error::Memory` if memory is short, else
+    /// to `Error::Device`. Records the device as lost if its context is.
     pub fn error(&self, what: &str, error: &DriverError) -> Error {
         let what = format!("{}: {what}", self.name());
         if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY {

@@ -37,6 +37,7 @@ pub mod testing;
 mod tests;
 mod thresholds;
 mod tree;
+mod wait;
 
 pub use cuda::Cuda;
 pub use device::{devices, DeviceInfo};

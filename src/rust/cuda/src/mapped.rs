@@ -43,8 +43,9 @@ impl MappedWords {
     }
 }
 
-/// Two words by which the host watches a kernel, at the same address on the device, initially 0.
-/// The device keeps them for the next watch.
+/// Two words that the host and a kernel share, initially 0: the number of merges done, which the
+/// kernel writes, and 1 to stop, which the host writes. They have the same address on both.
+/// [`Device`] keeps the words that are given back, for the next watch.
 pub struct Watch {
     device: Arc<Device>,
     /// `None` once they were given back.

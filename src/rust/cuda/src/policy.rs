@@ -203,8 +203,9 @@ pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     merge_in_only_trees: 150.0,
 };
 
-/// Blocks merge none, and trees take [`BlockCosts::merge_in_only_trees`], if the CPU needs at most
-/// this share of the trees' time for the apriori clusters that are too small for trees.
+/// If blocks merge none, a merge in a tree is assumed to take [`BlockCosts::merge_in_only_trees`],
+/// provided that the CPU needs at most this share of the trees' time for the apriori clusters that
+/// are too small for trees. Otherwise it is assumed to take [`BlockCosts::merge_in_tree`].
 ///
 /// - Counts: shares of the time of the trees, by [`BLOCK_COSTS`].
 /// - Run: no result file.

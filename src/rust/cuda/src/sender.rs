@@ -24,7 +24,7 @@ const BUFFERS_PER_THREAD: usize = 2;
 /// Largest number of values in all buffers, 32 MB of doubles, unless one thread needs more.
 const MOST_VALUES: usize = 1 << 22;
 
-/// Why a sender has buffers.
+/// The message of a panic if a sender has no buffers.
 const KEPT: &str = "only `drop` takes them";
 
 /// Copies values to the device while the host prepares the next values. Each thread prepares values
@@ -58,7 +58,7 @@ impl<T: OnDevice> Sender<T> {
     /// suffice.
     ///
     /// # Errors
-    /// `Error::Device` when the device fails.
+    /// `Error::Memory` if there is too little pinned memory, `Error::Device` when the device fails.
     pub fn new(device: &Arc<Device>, values: usize, unit: usize, cpu: &Cpu) -> Result<Self> {
         Self::with_buffers(device, values, unit, BUFFER_LEN, cpu)
     }

@@ -6,9 +6,9 @@ use crate::memory;
 /// First words of a memory error, before the number of bytes.
 const NODES: &str = "the nodes of the tree need";
 
-/// The nodes of a tree of `n` leaves, given its rows in the conventions of R's `hclust`. Nodes `0..n`
-/// are the leaves, node `n + k` is the union of row k. Each row comes after the rows that it refers
-/// to.
+/// The nodes of a tree of `n` leaves, given its rows in the conventions of R's `hclust`. Nodes
+/// `0..n` are the leaves, node `n + k` is the union of row k. Each row comes after the rows that it
+/// refers to.
 #[derive(Debug, Clone, Copy)]
 pub struct Nodes<'a> {
     merge: &'a [[i32; 2]],
@@ -64,6 +64,7 @@ impl<'a> Nodes<'a> {
     /// # Errors
     /// `Error::Input` if `order` is no order of the leaves; `Error::Memory`.
     pub fn places(&self, order: &[i32]) -> Result<(Vec<i32>, Vec<i32>)> {
+        let no_order = || Error::Input("`order` is no order of the leaves".into());
         self.check("order", order.len())?;
         let mut first: Vec<i32> = memory::room(NODES, self.count())?;
         first.resize(self.leaves(), 0);
@@ -73,8 +74,11 @@ impl<'a> Nodes<'a> {
                 .and_then(|leaf| leaf.checked_sub(1));
             match leaf.and_then(|leaf| first.get_mut(leaf)) {
                 Some(of_leaf) => *of_leaf = place,
-                None => return Err(Error::Input("`order` is no order of the leaves".into())),
+                None => return Err(no_order()),
             }
+        }
+        if first.contains(&0) {
+            return Err(no_order());
         }
         let mut last = memory::room(NODES, self.count())?;
         last.extend_from_slice(&first);
@@ -151,6 +155,7 @@ mod tests {
         assert!(nodes.places(&[1, 2, 3, 4]).is_err());
         assert!(nodes.places(&[1, 2, 3, 4, 6]).is_err());
         assert!(nodes.places(&[1, 2, 3, 4, 0]).is_err());
+        assert!(nodes.places(&[1, 2, 3, 4, 4]).is_err());
         assert!(nodes.around_leaves([9].into_iter()).is_err());
     }
 }

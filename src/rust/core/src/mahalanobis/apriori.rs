@@ -63,8 +63,8 @@ pub fn merge_within(
 /// cluster, or of a loose observation after them.
 ///
 /// # Errors
-/// `Error::Memory` if there is not enough memory, `Error::Input` if distances overflow, and the
-/// errors of the device.
+/// `Error::Memory` if there is not enough memory, and the errors of the device. [`tree`] checks for
+/// overflow.
 pub fn upper_merges(
     arranged: &Arranged<'_>,
     options: &Options,

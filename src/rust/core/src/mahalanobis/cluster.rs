@@ -133,8 +133,8 @@ impl<'a> Clusterer<'a> {
         self.tree(device.cpu())
     }
 
-    /// Tells the monitor of the work of [`Self::merge`], for a call of [`Self::merge_within`] before
-    /// it.
+    /// Tells the monitor of the work of [`Self::merge`]. Call this first if [`Self::merge_within`]
+    /// is called before `merge`.
     pub fn announce(&mut self, monitor: &Monitor) {
         self.expect(self.work_within() + self.upper_work(), monitor);
     }

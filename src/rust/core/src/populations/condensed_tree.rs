@@ -1,8 +1,5 @@
-//! The condensed tree: a tree reduced to the clusters that begin and end at splits.
-//!
-//! After Campello, Moulavi and Sander (2013), doi:10.1007/978-3-642-37456-2_14, section "Hierarchy
-//! simplification". A split is a merge of two sides with at least a minimum of members each. At any
-//! other merge, the smaller side falls off its cluster.
+//! The observations of each cluster of a condensed tree, as ranges of one order. `condense.rs`
+//! finds the clusters.
 
 use std::cmp::Ordering;
 
@@ -31,12 +28,12 @@ pub struct CondensedTree {
 }
 
 impl CondensedTree {
-    /// The condensed tree that [`condense`](super::condense) has found in an R `hclust` of n leaves,
-    /// with its rows `merge` and the `members` of its leaves. Orders the observations so that those
-    /// of a cluster follow each other. `node` and `split` describe each cluster, as R counts. Its
-    /// `node` is the node at its top: a leaf 1 … n, or n + j for merge j. Its `split` is the number
-    /// s of the split that divides it into the clusters 2s and 2s + 1, all numbered from 1; 0 if no
-    /// split divides it.
+    /// The condensed tree that [`condense`](super::condense) has found in an R `hclust` of n
+    /// leaves, with its rows `merge` and the `members` of its leaves. Orders the observations so
+    /// that those of a cluster follow each other. `node` and `split` describe each cluster, as R
+    /// counts. Its `node` is the node at its top: a leaf 1 … n, or n + j for merge j. Its `split`
+    /// is the number s of the split that divides it into the clusters 2s and 2s + 1, all numbered
+    /// from 1; 0 if no split divides it.
     ///
     /// `leaf` is the leaf, from 1, of each observation; `None` if the observations are the leaves.
     /// `compare` orders observations by their values, so that the result hardly depends on the

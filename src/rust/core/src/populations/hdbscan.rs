@@ -12,36 +12,39 @@ use crate::memory;
 /// First words of a memory error, before the number of bytes.
 const NEEDS: &str = "densities need";
 
-/// Where a member leaves its last cluster.
+/// The row at which a member leaves its last cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaves {
-    /// Where it is alone.
+pub enum ExitRule {
+    /// The row that joins the leaf itself.
     Alone,
-    /// Where its branch has too few members.
-    WithBranch,
+    /// The row at which the leaf's side, of too few members, falls off.
+    WithSide,
 }
 
-/// For each leaf, its outlier score: 1 minus the ratio of the density at which it leaves its last
-/// cluster, and the greatest density at which a leaf of that cluster leaves. Sets the mass of each of
-/// the `clusters` of [`condense()`](super::condense::condense): the sum over its members of the
-/// difference of two densities, where the member leaves the cluster, and where the cluster begins.
-/// `sizes`, `heights` and `least` are as there. O(n) time.
+/// Sets the mass of each of the `clusters` of [`condense()`](super::condense::condense), and
+/// returns the outlier score GLOSH of each leaf. `sizes`, `heights` and `least` are as there. O(n)
+/// time.
+///
+/// A mass is the sum over the members of the difference of two densities: where the member leaves
+/// the cluster, and where the cluster begins. A score is 1 minus the ratio of two densities: that
+/// at which the leaf leaves its last cluster, and the greatest at which any leaf leaves that
+/// cluster or a cluster below it.
 ///
 /// Observations with so many equal ones that they leave at height 0, where the density is infinite,
 /// add nothing to masses. Otherwise, each such group would be the densest cluster.
 ///
 /// # Errors
 /// `Error::Memory`.
-pub fn outliers(
+pub fn masses_and_outliers(
     nodes: Nodes<'_>,
     sizes: &[f64],
     heights: &[f64],
     least: f64,
-    leaves: Leaves,
+    exit: ExitRule,
     clusters: &mut [Cluster],
 ) -> Result<Vec<f64>> {
     let densities = densities(heights)?;
-    let rows = leaving_rows(nodes, sizes, least, leaves)?;
+    let rows = exit_rows(nodes, sizes, least, exit)?;
     let around = nodes.around_leaves(clusters.iter().map(|cluster| cluster.node))?;
     let last_cluster = |leaf: usize| around[leaf] as usize - 1;
     let row_of_parent = |parent: usize| clusters[parent].split.map(|split| split.row);
@@ -83,8 +86,8 @@ pub fn outliers(
     memory::collected(NEEDS, scores)
 }
 
-/// The density of each row: 1 / height, in units in which the highest row has density 1. A height of
-/// 0 counts as the lowest positive height.
+/// The density of each row: 1 / height, in units in which the highest row has density 1. A height
+/// of 0 counts as the lowest positive height.
 fn densities(heights: &[f64]) -> Result<Vec<f64>> {
     let highest = heights.iter().copied().fold(0.0, f64::max);
     if highest == 0.0 {
@@ -98,11 +101,11 @@ fn densities(heights: &[f64]) -> Result<Vec<f64>> {
 }
 
 /// By leaf, the row at which it leaves its last cluster.
-fn leaving_rows(nodes: Nodes<'_>, sizes: &[f64], least: f64, leaves: Leaves) -> Result<Vec<u32>> {
+fn exit_rows(nodes: Nodes<'_>, sizes: &[f64], least: f64, exit: ExitRule) -> Result<Vec<u32>> {
     let n = nodes.leaves();
     let mut rows: Vec<u32> = memory::zeros(NEEDS, nodes.count())?;
     for (node, joined) in nodes.rows().rev() {
-        let is_fallen = leaves == Leaves::WithBranch && sizes[node] < least;
+        let is_fallen = exit == ExitRule::WithSide && sizes[node] < least;
         let here = if is_fallen {
             rows[node]
         } else {
@@ -126,13 +129,13 @@ mod tests {
     const HEIGHTS: [f64; 6] = [1.0, 0.0, 2.0, 2.5, 4.0, 10.0];
 
     #[test]
-    fn members_leave_alone_or_with_their_branch() {
+    fn members_leave_alone_or_with_their_side() {
         let nodes = Nodes::of(&MERGE);
         let sizes = nodes.sizes(&[1.0; 7]).unwrap();
-        let rows = |least, leaves| leaving_rows(nodes, &sizes, least, leaves).unwrap();
-        assert_eq!(rows(3.0, Leaves::Alone), [0, 0, 2, 4, 1, 1, 3]);
-        assert_eq!(rows(3.0, Leaves::WithBranch), [2, 2, 2, 4, 3, 3, 3]);
-        assert_eq!(rows(4.0, Leaves::WithBranch), [4, 4, 4, 4, 5, 5, 5]);
+        let rows = |least, exit| exit_rows(nodes, &sizes, least, exit).unwrap();
+        assert_eq!(rows(3.0, ExitRule::Alone), [0, 0, 2, 4, 1, 1, 3]);
+        assert_eq!(rows(3.0, ExitRule::WithSide), [2, 2, 2, 4, 3, 3, 3]);
+        assert_eq!(rows(4.0, ExitRule::WithSide), [4, 4, 4, 4, 5, 5, 5]);
     }
 
     #[test]
@@ -140,7 +143,9 @@ mod tests {
         let nodes = Nodes::of(&MERGE);
         let sizes = nodes.sizes(&[1.0; 7]).unwrap();
         let mut clusters = condense(nodes, &sizes, &HEIGHTS, 3.0).unwrap();
-        let scores = outliers(nodes, &sizes, &HEIGHTS, 3.0, Leaves::Alone, &mut clusters).unwrap();
+        let scores =
+            masses_and_outliers(nodes, &sizes, &HEIGHTS, 3.0, ExitRule::Alone, &mut clusters)
+                .unwrap();
         // Densities are 10 / height; that of height 0 is 10 / 1, and adds no mass.
         let masses: Vec<f64> = clusters.iter().map(|cluster| cluster.mass).collect();
         let first = 4.0 - 1.0;

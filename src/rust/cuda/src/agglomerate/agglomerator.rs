@@ -138,9 +138,10 @@ impl Agglomerator<'_> {
         )
     }
 
-    /// Makes the merges of a problem as a tree on a device, in one of the turns. Makes them on the
-    /// CPU if the device cannot make a tree of the problem, or if blocks use the device's memory,
-    /// which is possible unless the problem `is_alone`.
+    /// Makes the merges of a problem as a tree on a device. If the device's memory is short, waits
+    /// until another tree ends, see [`Turns`]. The CPU makes the merges if the problem has no tree
+    /// once equal clusters are united, if [`tree::grow`] returns `None`, or if memory is short
+    /// although no other tree is in progress. A problem that `is_alone` has that error instead.
     fn merges_of_tree(
         &self,
         device: &Arc<Device>,
@@ -176,9 +177,9 @@ impl Agglomerator<'_> {
         })
     }
 
-    /// Whether a device makes all merges of a problem, by all its blocks together. A device does
-    /// not make the merges of overlapping clusters with full distances: each search for nearest
-    /// clusters would compare most clusters.
+    /// Whether a device makes all merges of a problem, by many of its blocks together. A device
+    /// does not make the merges of overlapping clusters with full distances: each search for
+    /// nearest clusters would compare most clusters.
     fn has_tree(&self, problem: &Problem) -> bool {
         let (at, clusters) = (self.thresholds, problem.clusters());
         let enough = match problem.options.distance {

@@ -6,7 +6,7 @@ use gmhclust_core::error::Result;
 use gmhclust_core::mahalanobis::Problem;
 use gmhclust_core::{Cpu, Merge, Monitor};
 
-use super::share::shares;
+use super::share::round_robin_by_size;
 use crate::blocks::BlockProblems;
 use crate::device::Device;
 use crate::sharing::on_each;
@@ -33,7 +33,7 @@ impl<'a> InBlocks<'a> {
         cpu: &'a Cpu,
         monitor: &Monitor,
     ) -> Result<Self> {
-        let shares = shares(problems, devices.len());
+        let shares = round_robin_by_size(problems, devices.len());
         let begin = |(device, share): (_, &Vec<usize>)| {
             let mine = share.iter().map(|&index| problems[index]).collect();
             BlockProblems::begin(device, mine, thresholds, cpu, monitor)

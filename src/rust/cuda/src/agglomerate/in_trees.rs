@@ -8,7 +8,7 @@ use gmhclust_core::mahalanobis::Problem;
 use gmhclust_core::tasks::on_threads;
 use gmhclust_core::Merge;
 
-use super::share::{share_of_blocks, shares};
+use super::share::{round_robin_by_size, share_of_blocks};
 use super::turns::Turns;
 use crate::device::Device;
 use crate::sharing::on_each;
@@ -46,7 +46,8 @@ impl<'a> TreesOfDevice<'a> {
 
 /// The merges of each problem. `grow` makes the merges of a problem as a tree on a device, with a
 /// share of its blocks, from 0 to 1, in one of the turns. Each device makes several trees at the
-/// same time, as far as the host's memory suffices. For each of them, a thread waits for the device.
+/// same time, as far as the host's memory suffices. For each of them, a thread waits for the
+/// device.
 ///
 /// # Errors
 /// `Error::Memory` if there is too little memory for a tree, and the errors of `grow`.
@@ -56,7 +57,9 @@ pub fn merges_in_trees(
     grow: impl Fn(&Arc<Device>, &Problem<'_>, f64, &Turns) -> Result<Vec<Merge>> + Sync,
 ) -> Result<Vec<Vec<Merge>>> {
     let devices = &devices[..devices.len().min(problems.len())];
-    let of_devices = devices.iter().zip(shares(problems, devices.len()));
+    let of_devices = devices
+        .iter()
+        .zip(round_robin_by_size(problems, devices.len()));
     let of_devices =
         of_devices.map(|(device, of_device)| TreesOfDevice::new(device, of_device, problems));
     let mut of_devices = of_devices.collect::<Result<Vec<TreesOfDevice>>>()?;

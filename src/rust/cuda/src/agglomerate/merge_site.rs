@@ -13,16 +13,18 @@ pub enum MergeSite {
     Block,
     /// On the CPU alone, while thread blocks merge other problems.
     Cpu,
-    /// By all blocks of a GPU together, as a tree, or on the CPU if the GPU cannot.
+    /// As a tree, by many blocks of a GPU together, if `Agglomerator::has_tree`; otherwise on the
+    /// CPU. Also the default for problems that no block merges.
     Tree,
 }
 
 /// Chooses where each problem is merged.
 ///
-/// If at least `fewest` problems `fit` into a block, thread blocks merge them, except for some of
-/// the largest. If `fewest` is 0, there are no exceptions. All blocks of a GPU together merge the
-/// excepted problems that are large enough and that a GPU merges as a tree (`has_tree`). Meanwhile
-/// `threads` CPU threads merge the other excepted problems.
+/// If fewer than `fewest` problems `fit` into a block, blocks merge none. Otherwise they merge
+/// these, except for some of the largest; if `fewest` is 0, without exceptions. `has_tree` is
+/// called for the largest fitting problem only. If it is true, excepted problems of at least
+/// [`policy::TREE_BESIDE_BLOCKS_CLUSTERS`] clusters become trees. Meanwhile `threads` CPU threads
+/// merge the other excepted problems.
 pub fn merge_sites(
     problems: &[Problem<'_>],
     fit: &[bool],
@@ -64,7 +66,7 @@ pub fn merge_sites(
 /// The number of problems at the front of `sizes` that thread blocks should not merge. `sizes` is
 /// in decreasing order.
 ///
-/// All blocks of a GPU together merge the problems at the front that have a tree (`has_tree`),
+/// Many blocks of a GPU together merge the problems at the front that have a tree (`has_tree`),
 /// before or after the blocks merge the rest; these trees take less time if there is no rest.
 /// Meanwhile `threads` CPU threads merge the other problems at the front. The time of a problem on
 /// a CPU thread is assumed to be the square of its size; `costs` has the other times.

@@ -7,7 +7,7 @@ use gmhclust_core::mahalanobis::Problem;
 
 /// The indices of the problems of each device. Problems are assigned round-robin, in decreasing
 /// order of size.
-pub fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
+pub fn round_robin_by_size(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..problems.len()).collect();
     order.sort_by_key(|&index| Reverse(problems[index].clusters()));
     let share = |device| order.iter().copied().skip(device).step_by(devices);
@@ -15,8 +15,8 @@ pub fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
 }
 
 /// The share of a GPU's blocks that a tree gets, from 0 to 1. It equals the tree's share of the
-/// work of all trees that the GPU makes at the same time. A small tree is hardly slower with few
-/// blocks, so several trees take less time together than one after the other.
+/// work of this tree and the next `together` - 1 trees by rank. A small tree is hardly slower with
+/// few blocks, so several trees take less time together than one after the other.
 ///
 /// `sizes` has the number of clusters of each tree of the GPU in the order of their ranks, the
 /// largest first. The GPU makes `together` trees at the same time. The work of a tree is assumed to
@@ -39,9 +39,12 @@ mod tests {
         let problem = |n: u32| Problem::of_observations(&x, 0..n, CENTROID_OPTIONS);
         let problems = [3, 9, 5, 7, 2].map(problem);
         let problems: Vec<&Problem> = problems.iter().collect();
-        assert_eq!(shares(&problems, 1), [vec![1, 3, 2, 0, 4]]);
-        assert_eq!(shares(&problems, 2), [vec![1, 2, 4], vec![3, 0]]);
-        assert_eq!(shares(&problems[..1], 2), [vec![0], vec![]]);
+        assert_eq!(round_robin_by_size(&problems, 1), [vec![1, 3, 2, 0, 4]]);
+        assert_eq!(
+            round_robin_by_size(&problems, 2),
+            [vec![1, 2, 4], vec![3, 0]]
+        );
+        assert_eq!(round_robin_by_size(&problems[..1], 2), [vec![0], vec![]]);
     }
 
     #[test]

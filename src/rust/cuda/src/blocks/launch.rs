@@ -20,26 +20,28 @@ use super::arrays::{
 use super::fetched::{Fetched, CONVERTED_TOGETHER};
 use super::tasks::{copy_observations, sorted_slots, tasks};
 use super::variant::{equal_problems, Variant};
-use crate::device::{wait_for, Device, DriverResult, WaitOnDrop};
+use crate::device::{Device, DriverResult};
 use crate::mapped::Watch;
 use crate::sender::Sender;
 use crate::thresholds::GpuThresholds;
+use crate::wait::{wait_for, WaitOnDrop};
 
 /// What a device does before a launch, for errors.
 const MAKING_ROOM: &str = "making room for apriori clusters";
 
 /// Time between two polls of the device's progress. It is short compared with a launch, and long
 /// compared with a poll.
-const POLL_INTERVAL: Duration = Duration::from_micros(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Largest number of chunks of the problems, each with a kernel of its own. If there are more, work
 /// on different streams may share one of the 8 queues that a device has by default, and a copy then
 /// waits for a kernel.
 pub const MOST_CHUNKS: usize = 4;
 
-/// Divides problems of these sizes into at most [`MOST_CHUNKS`] chunks of consecutive problems. The
-/// first chunk is small, so that the device begins early: each other chunk has about as many
-/// observations as all chunks before it together. All but the last have at least `fewest`.
+/// Divides problems of these sizes into at most [`MOST_CHUNKS`] chunks of consecutive problems. A
+/// chunk ends where the number of observations so far reaches a target. The first target is an
+/// eighth of all observations, so that the device begins early, or `fewest` if that is more. Each
+/// further target is the next doubling that is not reached yet.
 pub fn chunks(sizes: &[usize], fewest: usize) -> Vec<Range<usize>> {
     let all: usize = sizes.iter().sum();
     let mut target = all.div_ceil(1 << (MOST_CHUNKS - 1)).max(fewest);
@@ -178,9 +180,8 @@ pub struct Launch<'a> {
 impl<'a> Launch<'a> {
     /// Begins kernels for these problems, which must have the same options and number of
     /// dimensions. The threads of `cpu` copy their observations. The kernel of a chunk begins as
-    /// soon as its observations are on the device. `thresholds` has the least number of
-    /// observations of all chunks but the last, and the largest number of problems for large
-    /// blocks.
+    /// soon as its observations are on the device. `thresholds` has the smallest first target of
+    /// [`chunks`], and the largest number of problems per multiprocessor for large blocks.
     ///
     /// # Errors
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
@@ -349,7 +350,7 @@ impl<'a> Launch<'a> {
                 monitor.advance(work - reported);
                 return Ok(());
             }
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(PROGRESS_INTERVAL);
         }
     }
 

@@ -79,8 +79,8 @@ fn a_block_merges_thousands_of_observations_like_the_cpu() {
     let mut random = Random(97);
     for data in [Data::Mixture, Data::Plain] {
         for distance in Distance::ALL {
-            // Enough for chunks of positions that are longer than a warp; with centroid distances, also
-            // for more balls than a search lists at a time.
+            // Enough for chunks of positions that are longer than a warp; with centroid distances,
+            // also for more balls than a search lists at a time.
             let n = match distance {
                 Distance::Centroid => 32_000,
                 Distance::FullMahalanobis => 11_000,

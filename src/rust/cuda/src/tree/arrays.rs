@@ -131,7 +131,8 @@ impl Placement {
     ];
 }
 
-/// The reason why a launch has ended. Same order as enum Status in tree_launch.cuh.
+/// The reason why a launch has ended: enum Status in tree_launch.cuh without its first value,
+/// RUNNING, so that its numbers are one higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// The launch has taken as long as it may.
@@ -142,7 +143,7 @@ pub enum Status {
     AllFullSize,
     /// The host asked the kernel to stop.
     Stopped,
-    /// The kernel cannot go on; the tree must be made in another way.
+    /// The kernel cannot go on; the CPU must make the tree.
     GaveUp,
     /// Many positions have no cluster any more.
     ManyGone,
@@ -151,7 +152,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status with this number in tree_launch.cuh; `None` for any other number.
+    /// The status with this number in tree_launch.cuh; `None` for RUNNING and for other numbers.
     pub fn of(number: u32) -> Option<Self> {
         use Status::*;
         [

@@ -19,10 +19,11 @@ use super::arrays::{
 };
 use super::clusters::Clusters;
 use super::start::{Contents, Start};
-use crate::device::{wait_for, Device, DriverResult, WaitOnDrop, POLL_INTERVAL};
+use crate::device::{Device, DriverResult};
 use crate::distances::check_memory;
 use crate::kernels::{self, Kernels};
 use crate::mapped::Watch;
+use crate::wait::{wait_for, WaitOnDrop, POLL_INTERVAL};
 
 /// The modules by increasing largest number of columns. In a module for fewer columns, a matrix
 /// takes fewer registers of a block, so it is factorized faster: on an H200, the module for 104
@@ -70,8 +71,8 @@ const CLUSTERS_A_BLOCK_AT_LEAST: usize = 2500;
 /// Number of trees that the CPU prepares while others are made. Only the time depends on it.
 const PREPARED_TREES: usize = 2;
 
-/// Time without a merge, over several launches, after which the GPU gives up the tree. Another way
-/// then makes the tree.
+/// Time without a merge, over several launches, after which the GPU gives up the tree. The CPU
+/// then makes all its merges.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether a device can make all merges of a problem.
@@ -84,8 +85,9 @@ pub fn fits(problem: &Problem) -> bool {
 /// Makes the merges of a problem that [`fits`]. `bounding_box` is the bounding box of its
 /// observations. A large tree gets about `share`, from 0 to 1, of the blocks that the device runs
 /// at a time. The threads of `cpu` prepare the tree; the calling thread then waits for the device.
-/// Returns `None` if a block has too little shared memory, or if single precision cannot separate
-/// the clusters.
+/// Returns `None` if the device has no cooperative launches or too little shared memory for a
+/// block, if single precision cannot separate the clusters, or after [`PATIENCE`] without a merge.
+/// The caller then makes the merges on the CPU.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little
@@ -149,14 +151,14 @@ fn blocks_for(sizes: &TreeSizes, multiprocessors: u32, share: f64) -> u32 {
     most.min(wanted.max(FEWEST_BLOCKS))
 }
 
-/// Number of blocks that a tree of this number of clusters gets while other trees are made.
+/// Smallest number of blocks of a tree of this number of clusters while other trees are made.
 fn least_blocks(clusters: usize) -> u32 {
     FEWEST_BLOCKS_BESIDE.max((clusters / CLUSTERS_A_BLOCK_AT_LEAST) as u32)
 }
 
 /// Number of trees that a device should make at the same time, for trees of these numbers of
-/// clusters. If all had the mean size, the blocks of all but [`PREPARED_TREES`] of them would fit on
-/// the device together.
+/// clusters. If all had the mean size, the blocks of all but [`PREPARED_TREES`] of them would fit
+/// on the device together.
 ///
 /// # Errors
 /// `Error::Device` when the device fails.
@@ -454,8 +456,8 @@ impl Growing {
         })
     }
 
-    /// Makes merges until the tree is complete, in arrays that are filled. Returns `AllMerged`, or why the device could not
-    /// complete the tree.
+    /// Makes merges until the tree is complete, in arrays that are filled. Returns `AllMerged`, or
+    /// why the device could not complete the tree.
     fn run(&mut self, problem: &Problem, monitor: &Monitor) -> DriverResult<Status> {
         let n = problem.clusters() as u64;
         let mut reported = 0;
@@ -504,8 +506,8 @@ impl Growing {
     fn grow(&mut self) -> DriverResult<()> {
         let stream = &self.stream;
         let arrays = &self.layout.arrays;
-        let state = words(&arrays.control, 0..control::STATE_STARTS);
-        for range in [&state, &arrays.posted, &arrays.done] {
+        let of_launch = words(&arrays.control, 0..control::STATE_STARTS);
+        for range in [&of_launch, &arrays.posted, &arrays.done] {
             clear(stream, &mut self.memory, range)?;
         }
         // Marks all shared work as closed: its next chunk is beyond the last one.

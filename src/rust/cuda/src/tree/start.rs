@@ -290,8 +290,9 @@ impl Contents<'_> {
     }
 
     /// Calls `put` for each array that needs content. `put` copies bytes to the front of the array.
-    /// `rows` and `factors` are the arrays in single precision. The threads of `cpu` make the largest
-    /// contents one after the other, since an upper tree has a shape for each cluster.
+    /// `rows` and `factors` are the arrays in single precision. The threads of `cpu` make the
+    /// contents by shape, one array after the other, so that the host holds one of them at a time:
+    /// an upper tree may have a shape for each cluster.
     ///
     /// # Errors
     /// The errors of `put`.

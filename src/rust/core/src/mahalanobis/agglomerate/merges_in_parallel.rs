@@ -1,4 +1,5 @@
-//! Merges several problems in parallel, each problem on one thread.
+//! Merges several problems in parallel. Each thread merges one problem at a time; once no problem
+//! is left to begin, idle threads help with the others.
 
 use std::cmp::Reverse;
 
