@@ -31,9 +31,10 @@ pub fn merges_in_parallel(
     }
     let mut found = vec![Vec::new(); cpu.threads()];
     let work = |found: &mut Vec<(usize, Vec<Merge>)>, index: usize| {
-        // Other threads may wait for `cpu`, to prepare problems for a device.
-        rayon::yield_now();
         found.push((index, merges_of(problems[index])?));
+        // Other threads may wait for `cpu`, to prepare problems for a device. At the beginning of
+        // `work`, this would put off the largest problems to the end.
+        rayon::yield_now();
         Ok(())
     };
     cpu.install(|| run_from_queue(order, &mut found, work))?;
@@ -56,11 +57,33 @@ pub fn check_memory<'p, 'x: 'p>(problems: impl Iterator<Item = &'p Problem<'x>>)
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::Mutex;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
     use crate::testing::{observations, CENTROID_OPTIONS};
+
+    #[test]
+    fn large_problems_begin_first() {
+        let x = observations(vec![0.0; 40], 40, 1);
+        let problem = |n: u32| Problem::of_observations(&x, 0..n, CENTROID_OPTIONS);
+        let problems: Vec<Problem> = (2..40).map(problem).collect();
+        let problems: Vec<&Problem> = problems.iter().collect();
+        let begun = Mutex::new(Vec::new());
+        let merges_of = |problem: &Problem<'_>| {
+            begun.lock().unwrap().push(problem.clusters());
+            thread::sleep(Duration::from_millis(1));
+            Ok(Vec::new())
+        };
+        merges_in_parallel(&problems, &Cpu::new(4).unwrap(), merges_of).unwrap();
+        let begun = begun.into_inner().unwrap();
+        // Four threads take them from the queue in order, but begin at slightly other times.
+        let is_in_order =
+            |(place, &size): (usize, &usize)| (39 - 4..=39 + 4).contains(&(size + place));
+        assert!(begun.iter().enumerate().all(is_in_order), "{begun:?}");
+        assert_eq!(begun.len(), 38);
+    }
 
     #[test]
     fn a_thread_that_wants_the_cpu_waits_for_one_problem_only() {
