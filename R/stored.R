@@ -19,16 +19,26 @@ store_observations <- function(x, arg, need, options, call, wide = TRUE) {
   need <- need(ncol(x))
   check_budget(x, arg, need, options$memory, call)
   if (!is_in_blocks(x)) {
-    return(with_threads(options$threads, {
+    x <- with_threads(options$threads, {
       check_observations(read_all(x, arg, call), arg, call, wide)
-    }))
+    })
+    collect_garbage(x)
+    return(x)
   }
   check_size(x, arg, call)
   x <- tryCatch(store_rows(x, arg, need, options, call), interrupt = function(condition) {
     stop(gmhclust_error_interrupt(paste(reading_rows, "was interrupted"), call))
   })
   message_if_doubtful(x, arg, call, wide)
+  collect_garbage(x)
   x
+}
+
+# Frees what R no longer needs before work on observations of many bytes. R counts its own memory
+# only: of a matrix of 11 GB that was read in blocks, the last blocks would stay during all work.
+collect_garbage <- function(x, bytes = 2^30) {
+  if (8 * nrow(x) * ncol(x) >= bytes) gc(verbose = FALSE)
+  invisible()
 }
 
 # Stops if the work on x takes more memory than the user's `memory` allows, even without its values.

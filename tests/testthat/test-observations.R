@@ -705,3 +705,14 @@ test_that("a DelayedMatrix of distances is refused", {
                class = "gmhclust_error_input")
   expect_identical(dim(observations(delayed, rows_are_observations = TRUE)), c(150L, 150L))
 })
+
+test_that("R's garbage is collected before work on many values", {
+  collected <- FALSE
+  make_garbage <- function() {
+    reg.finalizer(new.env(), function(gone) collected <<- TRUE)
+    invisible()
+  }
+  make_garbage()
+  collect_garbage(matrix(0, 10, 2), 160)
+  expect_true(collected)
+})
