@@ -15,7 +15,7 @@ const FOLDERS: [&str; 2] = ["engine/src", "cuda/src"];
 /// Figures outside the table with which sources compare, by file. They are limits of a kernel or a
 /// driver, sizes of buffers, or settings within one way of using a GPU. No such figure decides
 /// which way is faster.
-const NO_POLICY: [(&str, &[&str]); 16] = [
+const NO_POLICY: [(&str, &[&str]); 17] = [
     // Limits of kernels, of the driver and of indices.
     (
         "engine/src/planner.rs",
@@ -41,9 +41,11 @@ const NO_POLICY: [(&str, &[&str]); 16] = [
     ("cuda/src/kernels.rs", &["10"]),
     ("cuda/src/kmeans.rs", &["MAX"]),
     ("cuda/src/neighbours/memory_plan.rs", &["3", "4"]),
-    // Settings within one way: how many candidates a sweep keeps, and whether pages are locked.
+    // Settings within one way: how many candidates a sweep keeps, whether pages are locked, and how
+    // long a wait polls without sleep.
     ("cuda/src/neighbours/search.rs", &["MOST_CANDIDATES"]),
     ("cuda/src/neighbours/references.rs", &["LOCKED_FROM"]),
+    ("cuda/src/wait.rs", &["SHORT_WAIT"]),
 ];
 
 /// As [`NO_POLICY`], for the launches of the tree kernels: limits of the kernels, and sizes of
