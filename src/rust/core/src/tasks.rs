@@ -42,28 +42,30 @@ pub fn run_from_queue<T: Send, S: Send>(
     })
 }
 
-/// The results of `work` for all items, in their order. The calling thread and up to `threads` - 1
-/// other ones, outside of any pool, take the items from a queue. After an error or a panic, they
-/// take no more.
+/// The results of `work` for the numbers below `count`, in their order. The calling thread and up
+/// to `threads` - 1 other ones, outside of any pool, take the numbers from a queue. After an error
+/// or a panic, they take no more.
 ///
 /// # Errors
-/// The first error in the order of the items, among those that were begun.
-pub fn on_threads<T: Sync, R: Send>(
-    items: &[T],
+/// The error of the lowest number among those that were begun.
+pub fn on_threads<R: Send>(
+    count: usize,
     threads: usize,
-    work: impl Fn(&T) -> Result<R> + Sync,
+    work: impl Fn(usize) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
     let (next, has_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     let take = || {
         let mut done = Vec::new();
         while !has_ended.load(Ordering::Relaxed) {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { break };
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                break;
+            }
             let end = EndOnPanic(&has_ended);
-            let result = work(item);
+            let result = work(number);
             drop(end);
             has_ended.fetch_or(result.is_err(), Ordering::Relaxed);
-            done.push((index, result));
+            done.push((number, result));
         }
         done
     };
@@ -73,13 +75,13 @@ pub fn on_threads<T: Sync, R: Send>(
             check_room_for_thread().ok()?;
             thread::Builder::new().spawn_scoped(scope, take).ok()
         };
-        let others = 1..threads.min(items.len());
+        let others = 1..threads.min(count);
         let others: Vec<_> = others.map_while(start).collect();
         let mut done = take();
         done.extend(others.into_iter().flat_map(join));
         done
     });
-    done.sort_unstable_by_key(|&(index, _)| index);
+    done.sort_unstable_by_key(|&(number, _)| number);
     done.into_iter().map(|(_, result)| result).collect()
 }
 
@@ -170,36 +172,34 @@ mod tests {
 
     #[test]
     fn results_of_a_queue_are_in_the_order_of_its_items() {
-        let items = Vec::from_iter(0..100);
-        let square = |&i: &usize| Ok(i * i);
+        let square = |i: usize| Ok(i * i);
         let squares = Vec::from_iter((0..100).map(|i| i * i));
         for threads in [0, 1, 3, 200] {
-            assert_eq!(on_threads(&items, threads, square), Ok(squares.clone()));
+            assert_eq!(on_threads(100, threads, square), Ok(squares.clone()));
         }
-        assert_eq!(on_threads(&[], 4, square), Ok(Vec::new()));
+        assert_eq!(on_threads(0, 4, square), Ok(Vec::new()));
     }
 
     #[test]
     fn after_an_error_or_a_panic_a_queue_goes_no_further() {
         let begun = AtomicUsize::new(0);
-        let fail = |&i: &usize| -> Result<()> {
+        let fail = |i: usize| -> Result<()> {
             begun.fetch_add(1, Ordering::Relaxed);
             match i {
                 0..3 => Ok(()),
                 _ => Err(Error::Device(i.to_string())),
             }
         };
-        let items = Vec::from_iter(0..100);
-        assert_eq!(on_threads(&items, 1, fail), Err(Error::Device("3".into())));
+        assert_eq!(on_threads(100, 1, fail), Err(Error::Device("3".into())));
         assert_eq!(begun.swap(0, Ordering::Relaxed), 4);
-        assert_eq!(on_threads(&items, 4, fail), Err(Error::Device("3".into())));
+        assert_eq!(on_threads(100, 4, fail), Err(Error::Device("3".into())));
         assert!(begun.swap(0, Ordering::Relaxed) < 100);
 
-        let panic = |_: &usize| -> Result<()> {
+        let panic = |_: usize| -> Result<()> {
             begun.fetch_add(1, Ordering::Relaxed);
             panic!("of a test");
         };
-        let outcome = catch_unwind(|| on_threads(&items, 1, panic));
+        let outcome = catch_unwind(|| on_threads(100, 1, panic));
         assert!(outcome.is_err());
         assert_eq!(begun.into_inner(), 1);
 
@@ -213,7 +213,7 @@ mod tests {
             }
         };
         let cpu = Cpu::new(1).unwrap();
-        let outcome = cpu.install(|| run_from_queue(items.clone(), &mut states, fail));
+        let outcome = cpu.install(|| run_from_queue(Vec::from_iter(0..100), &mut states, fail));
         assert_eq!((outcome, states), (Err(Error::Interrupt), [1, 0]));
     }
 

@@ -78,8 +78,7 @@ pub fn merges_in_trees(
     }
     let found = on_each(of_devices.iter(), |trees| {
         let turns = Turns::default();
-        let ranks: Vec<usize> = (0..trees.problems.len()).collect();
-        on_threads(&ranks, trees.together, |&rank| {
+        on_threads(trees.problems.len(), trees.together, |rank| {
             let share = share_of_blocks(&trees.sizes, rank, trees.together);
             grow(trees.device, problems[trees.problems[rank]], share, &turns)
         })

@@ -12,7 +12,7 @@ pub struct Turns {
     changed: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct State {
     /// Number of parts in progress, without those that wait.
     working: usize,
@@ -24,24 +24,18 @@ impl Turns {
     /// The result of a part of the work.
     ///
     /// # Errors
-    /// The errors of `work`; `Error::Memory` only if no other part is in progress.
+    /// The errors of `work`; `Error::Memory` only if no other part was in progress.
     pub fn take<R>(&self, work: impl Fn() -> Result<R>) -> Result<R> {
         loop {
-            let mut turn = Turn {
-                turns: self,
-                frees_memory: true,
-            };
-            self.state().working += 1;
+            let (turn, before) = Turn::begin(self);
             let result = work();
-            turn.frees_memory = !matches!(result, Err(Error::Memory(_)));
-            let is_last = !turn.frees_memory && self.state().working == 1;
-            let ended = self.state().ended;
-            let lacks_memory = !turn.frees_memory;
-            drop(turn);
-            if !lacks_memory || is_last {
+            let lacks_memory = matches!(result, Err(Error::Memory(_)));
+            let after = turn.end(!lacks_memory);
+            let was_alone = after.working == 0 && after.ended == before.ended;
+            if !lacks_memory || was_alone {
                 return result;
             }
-            let wait = |state: &mut State| state.working > 0 && state.ended == ended;
+            let wait = |state: &mut State| state.working > 0 && state.ended == before.ended;
             let waited = self.changed.wait_while(self.state(), wait);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
@@ -53,18 +47,37 @@ impl Turns {
 }
 
 /// A part of the work in progress. Also ends at a panic.
-struct Turn<'a> {
-    turns: &'a Turns,
-    /// Whether memory is free that was not free before.
-    frees_memory: bool,
+struct Turn<'a>(&'a Turns);
+
+impl<'a> Turn<'a> {
+    /// A new part, and the state before it.
+    fn begin(turns: &'a Turns) -> (Self, State) {
+        let mut state = turns.state();
+        let before = *state;
+        state.working += 1;
+        (Self(turns), before)
+    }
+
+    /// Ends the part. `frees_memory` says whether memory is free that was not free before. Returns
+    /// the state afterwards.
+    fn end(self, frees_memory: bool) -> State {
+        let after = self.finish(frees_memory);
+        std::mem::forget(self);
+        after
+    }
+
+    fn finish(&self, frees_memory: bool) -> State {
+        let mut state = self.0.state();
+        state.working -= 1;
+        state.ended += usize::from(frees_memory);
+        self.0.changed.notify_all();
+        *state
+    }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut state = self.turns.state();
-        state.working -= 1;
-        state.ended += usize::from(self.frees_memory);
-        self.turns.changed.notify_all();
+        self.finish(true);
     }
 }
 
@@ -81,8 +94,8 @@ mod tests {
     /// of parts without memory.
     fn refused(need: usize, all: usize) -> usize {
         let (turns, free) = (Turns::default(), AtomicUsize::new(all));
-        let parts = [(); 12];
-        let part = |_: &()| {
+        let parts = 12;
+        let part = |_| {
             let work = || {
                 let take = |free: usize| free.checked_sub(need);
                 let taken = free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
@@ -93,7 +106,7 @@ mod tests {
             };
             Ok(turns.take(work).is_err())
         };
-        let refused = on_threads(&parts, parts.len(), part).unwrap();
+        let refused = on_threads(parts, parts, part).unwrap();
         refused.into_iter().filter(|&refused| refused).count()
     }
 
@@ -107,6 +120,21 @@ mod tests {
     #[test]
     fn a_part_that_never_has_memory_is_refused() {
         assert_eq!(refused(13, 12), 12);
+    }
+
+    #[test]
+    fn a_part_begins_again_if_another_one_has_ended_meanwhile() {
+        let turns = Turns::default();
+        let calls = AtomicUsize::new(0);
+        let work = || match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                turns.take(|| Ok(())).unwrap();
+                Err(Error::Memory("full".into()))
+            }
+            _ => Ok(()),
+        };
+        assert_eq!(turns.take(work), Ok(()));
+        assert_eq!(calls.into_inner(), 2);
     }
 
     #[test]
