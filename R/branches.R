@@ -36,8 +36,8 @@ branch_groups <- function(branches, condensed, n, min_size, call) {
 
 # The clusters of the condensed tree that begin at these merges and leaves; NA where none does.
 clusters_of_ids <- function(ids, node, n) {
-  is_leaf <- ids < 0 & ids >= -n
-  match(ifelse(ids > 0, ids + n, ifelse(is_leaf, -ids, NA)), node)
+  is_other <- ids < -n | ids == 0
+  match(nodes_of_ids(replace(ids, is_other, NA), n), node)
 }
 
 # For each of `clusters`, whether another one of them contains it.

@@ -4,8 +4,12 @@
 #
 # Nodes of a tree of n leaves: leaf i is node i, and merge j is node n + j.
 
+# The nodes of ids in the `merge` of an hclust tree of n leaves, and the ids of nodes.
+nodes_of_ids <- function(ids, n) ifelse(ids < 0, -ids, ids + n)
+ids_of_nodes <- function(nodes, n) ifelse(nodes > n, nodes - n, -nodes)
+
 # The two nodes that each merge joins (columns).
-joined_nodes <- function(merge) ifelse(merge < 0, -merge, merge + nrow(merge) + 1L)
+joined_nodes <- function(merge) nodes_of_ids(merge, nrow(merge) + 1L)
 
 # The number of members of each node. `members` are those of each leaf.
 node_sizes <- function(merge, members, call) {

@@ -340,7 +340,7 @@ splits_of <- function(condensed, height, found) {
 # an hclust tree of n leaves.
 roots_of <- function(node, group, by_size, n) {
   inside <- group > 0L
-  id <- ifelse(node > n, node - n, -node)[inside]
+  id <- ids_of_nodes(node, n)[inside]
   unname(split(id, factor(group[inside], by_size)))
 }
 

@@ -119,7 +119,7 @@ as_integers <- function(matrix) {
 
 # hclust's row convention: observations before clusters, each in increasing number.
 sort_merge_rows <- function(merge) {
-  rank <- ifelse(merge < 0, -merge, nrow(merge) + 1L + merge)
+  rank <- joined_nodes(merge)
   swap <- rank[, 1] > rank[, 2]
   merge[swap, ] <- merge[swap, 2:1]
   merge

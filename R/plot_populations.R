@@ -191,11 +191,11 @@ largest_parts <- function(tree, shown, call) {
   roots <- shown$roots
   if (all(lengths(roots) < 2)) return(core)
   size <- node_sizes(tree$merge, leaf_members(tree), call)
-  for (p in which(lengths(roots) > 1)) {
-    node <- ifelse(roots[[p]] > 0, roots[[p]] + length(core), -roots[[p]])
-    part <- leaves_inside(tree$merge, node, call)
-    core[core == p & part != which.max(size[node])] <- 0L
-  }
+  size <- size[nodes_of_ids(unlist(roots), length(core))]
+  # The indices in unlist(roots), by population.
+  parts <- split(seq_along(size), populations_of_roots(roots))
+  largest <- vapply(parts, function(parts) parts[which.max(size[parts])], 0L)
+  core[!roots_of_leaves(tree, roots, call) %in% largest] <- 0L
   core
 }
 

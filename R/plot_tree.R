@@ -197,8 +197,7 @@ refuse_other_roots <- function(arg, call) {
 
 # The index in unlist(roots) of the root above each leaf; 0 for the other leaves.
 roots_of_leaves <- function(tree, roots, call) {
-  ids <- unlist(roots)
-  leaves_inside(tree$merge, ifelse(ids > 0, ids + length(tree$order), -ids), call)
+  leaves_inside(tree$merge, nodes_of_ids(unlist(roots), length(tree$order)), call)
 }
 
 # The population of each root in unlist(roots).

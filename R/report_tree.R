@@ -47,7 +47,7 @@ page_tree <- function(tree, populations, max_branches, call) {
   list(
     node = node, split = match(condensed$split[old], splits, nomatch = 0L),
     parent = c(0L, new[condensed$parent[old[-1]]]), size = condensed$size[old],
-    id = ifelse(node > leaves, node - leaves, -node),
+    id = ids_of_nodes(node, leaves),
     start = places$first[node] - 1L, end = places$last[node],
     place = places$first[seq_len(leaves)],
     number = splits, height = tree$height[condensed$merge[divided]],

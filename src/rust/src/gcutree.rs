@@ -44,13 +44,8 @@ fn job_cut_tree(merge: Robj, k: Robj) -> Robj {
 /// @noRd
 #[extendr]
 fn job_leaf_order(merge: Robj) -> Robj {
-    let merge = Values::of(&merge, "merge");
-    let merges = merges(&merge);
-    let prepare = || {
-        let merge = dendrogram::merge_rows(&merge?)?;
-        Ok(move |_: &Monitor| dendrogram::leaf_order(&merge))
-    };
-    Job::start(merges, prepare(), integers_to_r).into_r()
+    let prepare = |merge: MergeRows| Ok(move |_: &Monitor| dendrogram::leaf_order(&merge));
+    start_on_tree(&merge, prepare, integers_to_r)
 }
 
 /// Starts to order the leaves of a tree so that neighbours are close to each other.
@@ -86,15 +81,11 @@ fn job_optimal_order(merge: Robj, distances: Robj, threads: i32) -> Robj {
 /// @noRd
 #[extendr]
 fn job_tree_faults(merge: Robj, order: Robj) -> Robj {
-    let merge = Values::of(&merge, "merge");
-    let merges = merges(&merge);
-    let prepare = || {
-        let merge = dendrogram::merge_rows(&merge?)?;
-        let order = Values::<i32>::of(&order, "order")?;
-        let order = memory::copied("a copy of the order needs", &order)?;
+    let prepare = |merge: MergeRows| {
+        let order = copied_order(&order)?;
         Ok(move |_: &Monitor| Faults::of(&merge, &order))
     };
-    Job::start(merges, prepare(), faults_to_r).into_r()
+    start_on_tree(&merge, prepare, faults_to_r)
 }
 
 fn faults_to_r(faults: Faults) -> CoreResult<Robj> {
@@ -127,10 +118,7 @@ fn inversions_of(height: Robj) -> Robj {
 /// @noRd
 #[extendr]
 fn job_joins_own(merge: Robj, leaves: Robj, merges: Robj) -> Robj {
-    let merge = Values::of(&merge, "merge");
-    let count = self::merges(&merge);
-    let prepare = || {
-        let merge = dendrogram::merge_rows(&merge?)?;
+    let prepare = |merge: MergeRows| {
         let copy = |values: &Robj, name| {
             memory::copied(
                 "a copy of the clusters needs",
@@ -145,7 +133,7 @@ fn job_joins_own(merge: Robj, leaves: Robj, merges: Robj) -> Robj {
         }
         Ok(move |_: &Monitor| Ok(dendrogram::joins_own(&merge, &leaves, &merges)))
     };
-    Job::start(count, prepare(), |own| Ok(rvalue::logical(own))).into_r()
+    start_on_tree(&merge, prepare, |own| Ok(rvalue::logical(own)))
 }
 
 /// Starts to count the members of the nodes of a tree. Nodes are the n leaves, then the merges.
@@ -173,12 +161,8 @@ fn job_node_sizes(merge: Robj, members: Robj) -> Robj {
 /// @noRd
 #[extendr]
 fn job_node_places(merge: Robj, order: Robj) -> Robj {
-    let merge = Values::of(&merge, "merge");
-    let merges = merges(&merge);
-    let prepare = || {
-        let merge = dendrogram::merge_rows(&merge?)?;
-        let order = Values::<i32>::of(&order, "order")?;
-        let order = memory::copied("a copy of the order needs", &order)?;
+    let prepare = |merge: MergeRows| {
+        let order = copied_order(&order)?;
         Ok(move |_: &Monitor| Nodes::of(&merge).places(&order))
     };
     let to_r = |(first, last)| {
@@ -187,7 +171,7 @@ fn job_node_places(merge: Robj, order: Robj) -> Robj {
             ("last", integers_to_r(last)?),
         ])
     };
-    Job::start(merges, prepare(), to_r).into_r()
+    start_on_tree(&merge, prepare, to_r)
 }
 
 /// Starts to find the innermost of some nodes around each leaf of a tree.
@@ -198,14 +182,35 @@ fn job_node_places(merge: Robj, order: Robj) -> Robj {
 /// @noRd
 #[extendr]
 fn job_leaves_inside(merge: Robj, nodes: Robj) -> Robj {
-    let merge = Values::of(&merge, "merge");
-    let merges = merges(&merge);
-    let prepare = || {
-        let merge = dendrogram::merge_rows(&merge?)?;
+    let prepare = |merge: MergeRows| {
         let nodes = arguments::numbers(&nodes, "nodes")?;
         Ok(move |_: &Monitor| Nodes::of(&merge).around_leaves(nodes.into_iter()))
     };
-    Job::start(merges, prepare(), integers_to_r).into_r()
+    start_on_tree(&merge, prepare, integers_to_r)
+}
+
+/// The rows of component `merge`.
+type MergeRows = Vec<[i32; 2]>;
+
+/// Starts a job on a tree. `prepare` makes the work from the rows of R's matrix `merge`.
+fn start_on_tree<T, W>(
+    merge: &Robj,
+    prepare: impl FnOnce(MergeRows) -> CoreResult<W>,
+    to_r: fn(T) -> CoreResult<Robj>,
+) -> Robj
+where
+    T: Send + 'static,
+    W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
+{
+    let merge = Values::of(merge, "merge");
+    let merges = merges(&merge);
+    let work = merge.and_then(|merge| prepare(dendrogram::merge_rows(&merge)?));
+    Job::start(merges, work, to_r).into_r()
+}
+
+fn copied_order(order: &Robj) -> CoreResult<Vec<i32>> {
+    let order = Values::<i32>::of(order, "order")?;
+    memory::copied("a copy of the order needs", &order)
 }
 
 /// The number of merges, for the size of the memory reserve.

@@ -27,7 +27,8 @@ const MILLISECONDS: u32 = 250;
 /// What the host keeps of the state before the first merge.
 pub struct Start {
     pub sizes: TreeSizes,
-    control: [u32; control::CONTROL_WORDS],
+    all_full_size: bool,
+    has_shapes: bool,
     unit: f64,
     diagonal: f64,
     sum_error: f64,
@@ -98,7 +99,8 @@ impl Start {
         }
         let start = Self {
             sizes,
-            control,
+            all_full_size: below == 0,
+            has_shapes: !shaped.is_empty(),
             unit: frame.unit(),
             diagonal,
             sum_error: frame.sum_error(),
@@ -143,7 +145,7 @@ impl Start {
             clusters,
             ..
         } = self.sizes;
-        self.control[control::SHAPES_USED] == 0 && (observations == 0 || observations == clusters)
+        !self.has_shapes && (observations == 0 || observations == clusters)
     }
 
     /// The kernels' second argument. `rows` and `factors` are the addresses of the arrays in single
@@ -168,7 +170,7 @@ impl Start {
             sum_error: self.sum_error,
             subthreshold: options.subthreshold as u32,
             normalize: u32::from(options.normalize),
-            all_full_size: u32::from(self.control[control::BELOW_THRESHOLD] == 0),
+            all_full_size: u32::from(self.all_full_size),
             midpoint: u32::from(problem.union == UnionRule::Midpoint),
             dimensions: self.sizes.dimensions as u32,
             clusters: self.sizes.clusters as u32,
