@@ -26,8 +26,9 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "src/rust/cuda/kernels"
 TABLE = FOLDER / "modules.toml"
-BUNDLE = FOLDER / "modules.ptx.lzma"
-NUMBERS = FOLDER / "modules.numbers.lzma"
+COMPILED = FOLDER / "compiled"
+BUNDLE = COMPILED / "modules.ptx.lzma"
+NUMBERS = COMPILED / "modules.numbers.lzma"
 
 # Prefix of the bundle's header lines, which no line of PTX has. kernels.rs reads the headers of
 # modules, and takes no line before the first of them for PTX.
@@ -44,6 +45,9 @@ KIND = re.compile(r"(%[a-z]+|\$L__BB[0-9]+_)#")
 COMMENT_OR_TEXT = re.compile(
     rb'"(?:\\.|[^"\\\n])*"' rb"|'(?:\\.|[^'\\\n])*'" rb"|//[^\n]*|/\*.*?\*/", re.S
 )
+
+# A line that includes a header of this folder.
+INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"(.+)"[ \t]*$', re.M)
 
 # Bytes of an instruction.
 UNIT = 16
@@ -81,10 +85,7 @@ class Module:
     def made_from(self) -> str:
         """The digest of the code of source and headers, of the compiler and of the options. The
         binaries are made with the PTX, from the same."""
-        digest = hashlib.sha256()
-        for path in with_headers(self.source):
-            code = code_of(path.read_bytes())
-            digest.update(f"{path.relative_to(FOLDER)} {len(code)}\n".encode() + code)
+        digest = hashlib.sha256(code_of(unit_of(self.source)))
         digest.update("\n".join([self.compiler, *self.options_for(self.architecture)]).encode())
         return digest.hexdigest()
 
@@ -100,17 +101,24 @@ def code_of(source: bytes) -> bytes:
     )
 
 
-def with_headers(source: pathlib.Path) -> list:
-    """A source and all headers that it includes, directly or not, each once."""
-    found = [source]
-    for path in found:
-        for name in re.findall(rb'^\s*#\s*include\s*"(.+)"', path.read_bytes(), re.M):
-            name = name.decode()
-            beside = path.parent / name
-            header = (beside if beside.exists() else FOLDER / name).resolve()
-            if header not in found:
-                found.append(header)
-    return found
+def unit_of(source: pathlib.Path) -> bytes:
+    """The translation unit of a source, as the compiler sees it: each header, included directly or
+    not, once, in place of the first line that includes it. The unit does not name headers, so it
+    stays the same if they move."""
+    included = {source.resolve()}
+
+    def text_of(path: pathlib.Path) -> bytes:
+        return INCLUDE.sub(lambda found: header_of(path, found[1].decode()), path.read_bytes())
+
+    def header_of(path: pathlib.Path, name: str) -> bytes:
+        beside = path.parent / name
+        header = (beside if beside.exists() else FOLDER / name).resolve()
+        if header in included:
+            return b""
+        included.add(header)
+        return text_of(header)
+
+    return text_of(source)
 
 
 def read_table() -> dict:
@@ -144,7 +152,7 @@ def modules() -> list:
 
 def file_of(source: str, architecture: str) -> pathlib.Path:
     """The file of the binaries of a source's modules for an architecture."""
-    return FOLDER / f"{source}.{architecture}.lzma"
+    return COMPILED / f"{source}.{architecture}.lzma"
 
 
 def groups(table: list) -> dict:
@@ -270,7 +278,7 @@ def write(made: list):
 
 def unused_files(files: dict) -> list:
     """The compressed files that are neither the bundle nor these of binaries."""
-    return sorted(set(FOLDER.glob("*.lzma")) - {BUNDLE, NUMBERS, *files})
+    return sorted(set(COMPILED.glob("*.lzma")) - {BUNDLE, NUMBERS, *files})
 
 
 def files() -> list:

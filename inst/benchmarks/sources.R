@@ -106,7 +106,7 @@ code_digest <- function(script, root, on_gpu) {
 # The first ten digits of the digest of the kernels, which the first line of their bundle has, see
 # tools/kernels.py; NA where the bundle is not there or neither xz nor Python can read it.
 kernels_digest <- function(root) {
-  bundle <- file.path(root, "src/rust/cuda/kernels/modules.ptx.lzma")
+  bundle <- file.path(root, "src/rust/cuda/kernels/compiled/modules.ptx.lzma")
   if (!file.exists(bundle)) return(NA_character_)
   python <- "import lzma, sys; print(lzma.open(sys.argv[1]).readline().decode())"
   readers <- list(

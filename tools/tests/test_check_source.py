@@ -51,7 +51,7 @@ class CheckSource(unittest.TestCase):
             "R/data.R": b"x\0",
             "tests/testthat/large.csv": b"1\n" * check_source.MOST_TEXT,
             "man/figures/large.png": b"\0" * 100_001,
-            "src/rust/cuda/kernels/tree_16.sm_80.lzma": b"\0",
+            "src/rust/cuda/kernels/compiled/tree_16.sm_80.lzma": b"\0",
         }.items():
             (problem,) = self.problems({**GOOD, name: content})
             self.assertIn(name, problem)

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARTS = [
     "README.md", "vignettes", "R", "inst/benchmarks", "tools/figures.R", "src/rust/src",
     "src/rust/core/src", "src/rust/engine/src", "src/rust/cuda/src",
-    "src/rust/cuda/kernels/modules.ptx.lzma",
+    "src/rust/cuda/kernels/compiled/modules.ptx.lzma",
 ]
 RESULTS = "inst/benchmarks/results"
 

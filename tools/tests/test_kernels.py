@@ -35,7 +35,10 @@ b = {}
 class Bundles(unittest.TestCase):
     def setUp(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
-        paths = {"FOLDER": ".", "TABLE": "modules.toml", "BUNDLE": "bundle", "NUMBERS": "numbers"}
+        paths = {
+            "FOLDER": ".", "TABLE": "modules.toml", "COMPILED": ".", "BUNDLE": "bundle",
+            "NUMBERS": "numbers",
+        }
         for name, path in paths.items():
             self.addCleanup(setattr, kernels, name, getattr(kernels, name))
             setattr(kernels, name, folder / path)
@@ -161,10 +164,18 @@ class Bundles(unittest.TestCase):
         self.repack("binary a_1", "binary a_3")
         self.assertIn("altered", kernels.problems()[0])
 
-    def test_headers_are_followed_through_headers_and_circles(self):
-        found = kernels.with_headers(self.folder / "a.cu")
-        names = [str(path.relative_to(self.folder)) for path in found]
-        self.assertEqual(names, ["a.cu", "parts/first.cuh", "parts/second.cuh", "base.cuh"])
+    def test_a_unit_has_each_header_once_also_in_circles(self):
+        unit = kernels.unit_of(self.folder / "a.cu").decode()
+        self.assertEqual(unit.split(), ["µ", "kernel"])
+        self.write("parts/second.cuh", '#include "base.cuh"\nsecond\n')
+        unit = kernels.unit_of(self.folder / "a.cu").decode()
+        self.assertEqual(unit.split(), ["µ", "second", "kernel"])
+
+    def test_a_header_that_moves_leaves_modules_as_they_are(self):
+        (self.folder / "parts/first.cuh").rename(self.folder / "parts/moved.cuh")
+        self.write("a.cu", '#include "parts/moved.cuh"\nkernel\n')
+        self.write("base.cuh", '#include "parts/moved.cuh"\nµ\n')
+        self.assertEqual(kernels.problems(), [])
 
     def test_a_changed_header_makes_the_modules_above_it_stale(self):
         self.write("base.cuh", "changed\n")

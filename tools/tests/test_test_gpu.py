@@ -78,7 +78,7 @@ def make_checkout(root):
     # The classes of the module look for it here.
     sys.modules[spec.name] = kernels
     spec.loader.exec_module(kernels)
-    kernels.FOLDER.mkdir(parents=True)
+    kernels.COMPILED.mkdir(parents=True)
     kernels.TABLE.write_text(TABLE)
     (kernels.FOLDER / "a.cu").write_text("kernel\n")
     kernels.write([(kernels.modules()[0], ".version 8\n", {"sm_80": b"binary"})])

@@ -37,9 +37,9 @@ READERS = {
         ("tests/testthat/helper-fixtures.R", r'list.files(test_path("fixtures", "\1")'),
     r"src/rust/fuzz/(corpus)/.*": ("src/rust/core/tests/fuzz.rs", r"fuzz/\1"),
     r"src/rust/cuda/kernels/([a-z]+)\.cu": ("src/rust/cuda/kernels/modules.toml", r"[\1]"),
-    r"src/rust/cuda/kernels/([a-z_]+)\.sm_[0-9]+\.lzma":
+    r"src/rust/cuda/kernels/compiled/([a-z_]+)\.sm_[0-9]+\.lzma":
         ("src/rust/cuda/kernels/modules.toml", r"[\1]"),
-    r"src/rust/cuda/kernels/modules\.(ptx|numbers)\.lzma": ("tools/kernels.py", r".lzma"),
+    r"src/rust/cuda/kernels/compiled/modules\.(ptx|numbers)\.lzma": ("tools/kernels.py", r".lzma"),
     r"inst/benchmarks/results/.*-([a-z]+)\.csv": (r"inst/benchmarks/\1.R", ""),
 }
 

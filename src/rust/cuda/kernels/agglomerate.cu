@@ -13,15 +13,16 @@
 // distances, and for numbers of THREADS of a block: with 256, a problem takes less time; with 128,
 // twice as many blocks merge problems at a time, and many problems take less time together.
 
-#include "agglomerate_launch.cuh"
+#include "agglomerate/launch.cuh"
 #include "base.cuh"
 #include "block.cuh"
-#include "distance.cuh"
-#include "merge.cuh"
-#include "partner.cuh"
-#include "problem.cuh"
-#include "shape.cuh"
-#include "whitening.cuh"
+#include "cluster/distance.cuh"
+
+#include "agglomerate/merge.cuh"
+#include "agglomerate/partner.cuh"
+#include "agglomerate/problem.cuh"
+#include "cluster/shape.cuh"
+#include "cluster/whitening.cuh"
 
 // Number of blocks on a multiprocessor. A block loses more time waiting for memory than by spilling
 // registers.

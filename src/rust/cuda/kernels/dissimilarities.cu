@@ -6,7 +6,7 @@
 // R's `dist`. They are STORED as double or as float.
 
 #include "base.cuh"
-#include "dissimilarities_launch.cuh"
+#include "dissimilarities/launch.cuh"
 
 // Number of values that a lane reads together.
 #define AHEAD 4

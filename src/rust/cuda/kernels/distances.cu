@@ -5,7 +5,7 @@
 // block computes a tile of ROWS rows by COLUMNS columns, and writes only the wanted pairs.
 
 #include "base.cuh"
-#include "distances_launch.cuh"
+#include "distances/launch.cuh"
 #include "forms.cuh"
 
 // Number of coordinates in shared memory at a time.

@@ -2,14 +2,14 @@
 // order, independent of the threads that compute it.
 //
 // Observations and centers are stored row after row. An iteration first compares observations with
-// all centers, in half precision (kmeans_candidates.cuh) or in single precision
-// (kmeans_screen.cuh), or with the centers near their own (kmeans_near.cuh). Then it decides the
-// remaining observations in double precision (kmeans_exact.cuh), and moves the centers
-// (kmeans_update.cuh).
+// all centers, in half precision (kmeans/candidates.cuh) or in single precision
+// (kmeans/screen.cuh), or with the centers near their own (kmeans/near.cuh). Then it decides the
+// remaining observations in double precision (kmeans/exact.cuh), and moves the centers
+// (kmeans/update.cuh).
 
-#include "kmeans_candidates.cuh"
-#include "kmeans_draw.cuh"
-#include "kmeans_exact.cuh"
-#include "kmeans_near.cuh"
-#include "kmeans_screen.cuh"
-#include "kmeans_update.cuh"
+#include "kmeans/candidates.cuh"
+#include "kmeans/draw.cuh"
+#include "kmeans/exact.cuh"
+#include "kmeans/near.cuh"
+#include "kmeans/screen.cuh"
+#include "kmeans/update.cuh"

@@ -24,7 +24,7 @@
 // it puts off searches. This changes the merges only if distances tie. Kernels report both,
 // `crowded` and `tied`, and the host then leaves the merges to that code.
 
-#include "mean_linkage_search.cuh"
+#include "mean_linkage/search.cuh"
 
 // Number of pairs of open queries and references.
 __device__ __forceinline__ ulong open_pairs(const Clusters &all, uint round) {

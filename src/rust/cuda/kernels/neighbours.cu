@@ -9,8 +9,8 @@
 // packs them.
 
 #include "base.cuh"
-#include "decide.cuh"
-#include "neighbours_launch.cuh"
+#include "neighbours/decide.cuh"
+#include "neighbours/launch.cuh"
 #include "sweep.cuh"
 
 // Number of coordinates in shared memory at a time.

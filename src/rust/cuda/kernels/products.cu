@@ -9,7 +9,7 @@
 // shared memory. Each warp sums the products of EACH_DOWN queries by EACH_ACROSS references.
 
 #include "base.cuh"
-#include "products_launch.cuh"
+#include "products/launch.cuh"
 #include "sweep.cuh"
 
 // Number of coordinates in one copy.

@@ -1,12 +1,12 @@
 // Makes a whole tree on the device: many blocks together, up to one on each multiprocessor, make
 // the merges of a large problem. The host chooses their number (blocks_for in src/tree/launch.rs).
 //
-// Block 0 is the sequencer (tree_sequencer.cuh). It keeps the priority queue of all clusters
-// (tree_queue.cuh), merges as long as the unions of the next pairs are ready (tree_merge.cuh),
-// takes the results of the other blocks (tree_results.cuh), and plans their next jobs
-// (tree_plan.cuh, tree_requests.cuh). The other blocks are workers: while the sequencer goes on,
-// they make speculative unions before their turn (tree_union.cuh) and search for the nearest
-// clusters of each union (tree_search.cuh, tree_decide.cuh). ARCHITECTURE.md, "How a tree grows on
+// Block 0 is the sequencer (tree/sequencer.cuh). It keeps the priority queue of all clusters
+// (tree/queue.cuh), merges as long as the unions of the next pairs are ready (tree/merge.cuh),
+// takes the results of the other blocks (tree/results.cuh), and plans their next jobs
+// (tree/plan.cuh, tree/requests.cuh). The other blocks are workers: while the sequencer goes on,
+// they make speculative unions before their turn (tree/union.cuh) and search for the nearest
+// clusters of each union (tree/search.cuh, tree/decide.cuh). ARCHITECTURE.md, "How a tree grows on
 // a GPU", describes the states of a job, and who writes what. A speculative union depends on its
 // two clusters only, so it is valid as long as both are active. When its turn comes, the sequencer
 // compares it with the clusters made since its search.
@@ -24,10 +24,10 @@
 // step waits for the step before it, and loads from the generic address space take longer (11 to
 // 22% of all time).
 
-#include "tree_compact.cuh"
-#include "tree_plan.cuh"
-#include "tree_start.cuh"
-#include "tree_worker.cuh"
+#include "tree/compact.cuh"
+#include "tree/plan.cuh"
+#include "tree/start.cuh"
+#include "tree/worker.cuh"
 
 // Number of merges after which the sequencer plans even while results keep coming. Without new
 // results, it plans at once.

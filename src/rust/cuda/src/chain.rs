@@ -23,7 +23,7 @@ const CHAIN_THREADS: u32 = 512;
 const STEPS: u32 = if cfg!(test) { 50 } else { 1 << 14 };
 
 arguments! {
-    /// As in dissimilarities_launch.cuh.
+    /// As in dissimilarities/launch.cuh.
     struct Chaining {
         values: u64,
         sizes: u64,
@@ -189,7 +189,7 @@ mod tests {
         for stored in ["STORED=double", "STORED=float"] {
             let constants = constants![CHAIN_THREADS];
             check(
-                "dissimilarities_launch.cuh",
+                "dissimilarities/launch.cuh",
                 &[stored],
                 &[Chaining::layout()],
                 &constants,

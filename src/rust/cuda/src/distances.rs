@@ -25,7 +25,7 @@ use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
-// distances_launch.cuh defines the same constants; a test compares them.
+// distances/launch.cuh defines the same constants; a test compares them.
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -46,7 +46,7 @@ const BUFFERS: usize = 3;
 const COPY_LEN: usize = 1 << 16;
 
 arguments! {
-    /// As in distances_launch.cuh.
+    /// As in distances/launch.cuh.
     struct Piece {
         points: u64,
         out: u64,
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn arguments_are_laid_out_as_the_kernels_read_them() {
         let constants = constants![THREADS, ROWS, COLUMNS];
-        check("distances_launch.cuh", &[], &[Piece::layout()], &constants);
+        check("distances/launch.cuh", &[], &[Piece::layout()], &constants);
         let conventions = [
             ("OMIT", code(ZeroOverZero::Omitted).into()),
             ("ZERO", code(ZeroOverZero::Zero).into()),

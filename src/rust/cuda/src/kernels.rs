@@ -14,8 +14,8 @@ use gmhclust_core::memory;
 /// tools/kernels.py describes the format. LZMA, because Python's standard library writes and checks
 /// it; lzma-rust2, because it is maintained and needs no other crate. Numbers and text take half of
 /// what PTX as it is takes.
-static TEXT: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
-static NUMBERS: &[u8] = include_bytes!("../kernels/modules.numbers.lzma");
+static TEXT: &[u8] = include_bytes!("../kernels/compiled/modules.ptx.lzma");
+static NUMBERS: &[u8] = include_bytes!("../kernels/compiled/modules.numbers.lzma");
 
 /// Upper bound on the ratio of unpacked to packed bytes of TEXT, which is 133. A test compares it
 /// with the files. If it is too low, the buffer grows while the text is unpacked, and a lack of
@@ -228,7 +228,7 @@ macro_rules! archives {
             modules: $modules,
             capability: ($architecture / 10, $architecture % 10),
             packed: include_bytes!(
-                concat!("../kernels/", $source, ".sm_", $architecture, ".lzma")
+                concat!("../kernels/compiled/", $source, ".sm_", $architecture, ".lzma")
             ),
         },)*)*];
     };
@@ -383,8 +383,10 @@ mod tests {
 
     #[test]
     fn the_files_are_those_named_here() {
-        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels")).unwrap();
-        let paths = folder.map(|entry| entry.unwrap().path());
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/compiled");
+        let paths = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
         let packed = paths.filter(|path| path.extension().is_some_and(|it| it == "lzma"));
         let files: BTreeSet<Vec<u8>> = packed.map(|path| std::fs::read(path).unwrap()).collect();
         let archives = ARCHIVES.iter().map(|archive| archive.packed);

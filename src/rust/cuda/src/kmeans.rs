@@ -188,6 +188,6 @@ mod tests {
             Sort::layout(),
             Members::layout(),
         ];
-        check("kmeans_launch.cuh", &[], &structs, &constants);
+        check("kmeans/launch.cuh", &[], &structs, &constants);
     }
 }

@@ -36,7 +36,7 @@ pub use cluster::{assign, cluster, draw, moved, KMeans};
 pub use device::{Assigned, ClusterSums, KMeansDevice, Start};
 
 /// Number of values per chunk of a sum of weights ([`seed`]), here and in
-/// kernels/kmeans_launch.cuh. Another number changes the draws.
+/// kernels/kmeans/launch.cuh. Another number changes the draws.
 pub const CHUNK: usize = 256;
 
 /// First words of a memory error, before the number of bytes.

@@ -17,7 +17,7 @@ const UNIONS_AT_A_TIME: usize = 1 << 12;
 const UNIONS_PER_TASK: usize = 64;
 
 /// A linkage whose distances depend only on two numbers and the mean of each cluster: not average
-/// linkage alone. The numbers of the linkages in mean_linkage_launch.cuh are in this order.
+/// linkage alone. The numbers of the linkages in mean_linkage/launch.cuh are in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeanLinkage {
     /// √(2ab/(a+b))·‖α−β‖ for sizes a, b and means α, β: the root of twice the sum of squares that

@@ -10,7 +10,7 @@ alignas(16) thread_local double memory[1 << 14];
 #define THREADS 128
 #include "../agglomerate.cu"
 
-// ---- shape.cuh and distance.cuh, function by function ----
+// ---- cluster/shape.cuh and cluster/distance.cuh, function by function ----
 
 EXPORT double host_geometric_mean(const double *values, uint count) {
   GeometricMean mean;
@@ -100,7 +100,7 @@ EXPORT uint host_bands(uint p, const double *packed, double *banded) {
   return banded_length(p);
 }
 
-// ---- whitening.cuh, by a block ----
+// ---- cluster/whitening.cuh, by a block ----
 
 // The whitening factor, in bands, and the scalars of a shape with this scatter; false for the
 // identity.

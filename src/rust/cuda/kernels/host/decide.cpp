@@ -1,8 +1,8 @@
-// decide.cuh for the CPU: see the tests in src/neighbours/decision/tests.rs.
+// neighbours/decide.cuh for the CPU: see the tests in src/neighbours/decision/tests.rs.
 
 #include "cuda.hpp"
 
-#include "../decide.cuh"
+#include "../neighbours/decide.cuh"
 
 template <class Form> void decide_all(const Sweep &sweep, const Decision &decision) {
   static thread_local DecisionMemory memory;

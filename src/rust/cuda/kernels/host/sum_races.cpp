@@ -8,7 +8,7 @@
 alignas(16) thread_local double memory[1 << 14];
 
 #define DIMENSIONS 52
-#include "../tree_help.cuh"
+#include "../tree/help.cuh"
 
 #include <random>
 

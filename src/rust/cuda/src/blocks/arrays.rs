@@ -12,7 +12,8 @@ use crate::tree::clusters::{BALL_SCALARS, SCALARS};
 /// Threads of a block in the modules for many problems, as in modules.toml.
 pub const THREADS_FOR_MANY: u32 = 128;
 
-// agglomerate_launch.cuh and mahalanobis.cuh define the same constants; a test compares them.
+// agglomerate/launch.cuh and cluster/mahalanobis.cuh define the same constants; a test compares
+// them.
 
 /// Threads of a block in all other modules.
 pub const THREADS: u32 = 256;
@@ -33,7 +34,7 @@ pub const MOST_DIMENSIONS: usize = 64;
 pub const MOST_IN_REGISTERS: usize = 32;
 
 arguments! {
-    /// As in agglomerate_launch.cuh.
+    /// As in agglomerate/launch.cuh.
     pub struct Task {
         pub diagonal: f64,
         pub first: u64,
@@ -41,14 +42,14 @@ arguments! {
         pub log2_terms: u32,
     }
 
-    /// As in agglomerate_launch.cuh.
+    /// As in agglomerate/launch.cuh.
     pub struct Partner {
         pub distance: f64,
         pub slot: u32,
         pub birth: u32,
     }
 
-    /// As in agglomerate_launch.cuh. The pointers are device addresses.
+    /// As in agglomerate/launch.cuh. The pointers are device addresses.
     pub struct Arrays {
         pub threshold: f64,
         pub subthreshold: u32,
@@ -219,7 +220,8 @@ pub fn to_bands(packed: &[f64], p: usize) -> Vec<f64> {
     bands
 }
 
-/// The index of element (i, j) of a lower triangle with p rows, stored in bands: see shape.cuh.
+/// The index of element (i, j) of a lower triangle with p rows, stored in bands: see
+/// cluster/shape.cuh.
 pub fn place_in_bands(p: usize, i: usize, j: usize) -> usize {
     let (bands, band) = (p.div_ceil(BAND), j / BAND);
     let start = BAND * BAND * (band * bands - (band * band - band) / 2);
@@ -255,7 +257,7 @@ pub fn shared_bytes(p: usize, registers: usize, threads: u32, distance: Distance
 const _: () = assert!(policy::BLOCK_MOST_OBSERVATIONS <= BALL << 16);
 
 /// Number of words of a query's factor, whose rows are padded to multiples of 4 elements: see
-/// `padded_row` in bounds.cuh.
+/// `padded_row` in cluster/bounds.cuh.
 fn padded_len(p: usize) -> usize {
     (0..p).map(|row| (row + 1).next_multiple_of(4)).sum()
 }
@@ -281,7 +283,7 @@ mod tests {
             .with_fields_of("singles", &Singles::<u64>::fields())
             .with_fields_of("words", &Words::<u64>::fields());
         check(
-            "agglomerate_launch.cuh",
+            "agglomerate/launch.cuh",
             &[],
             &[Task::layout(), Partner::layout(), arrays],
             &constants,

@@ -584,7 +584,7 @@ fn tasks_of_chunks_have_balls_of_their_own() {
         let mut of_chunk = arrays;
         of_chunk.take_chunk(&chunk, number, distance);
         for (task, &size) in sizes[chunk].iter().enumerate() {
-            // As in `Problem::ball_rows` of problem.cuh.
+            // As in `Problem::ball_rows` of agglomerate/problem.cuh.
             let start = of_chunk.balls + (first / BALL + task) as u64 * row;
             assert!(start >= end, "{number}, {task}");
             end = start + usize::div_ceil(size, BALL) as u64 * row;

@@ -20,7 +20,7 @@ pub const SEARCH_THREADS: u32 = 1024;
 pub const NONE: u32 = u32::MAX;
 
 arguments! {
-    /// As in dissimilarities_launch.cuh.
+    /// As in dissimilarities/launch.cuh.
     pub struct Search {
         pub values: u64,
         pub wanted: u64,
@@ -35,7 +35,7 @@ arguments! {
 }
 
 arguments! {
-    /// As in dissimilarities_launch.cuh.
+    /// As in dissimilarities/launch.cuh.
     pub struct Step {
         pub height: f64,
         pub sizes: [f64; 2],
@@ -46,7 +46,7 @@ arguments! {
 }
 
 arguments! {
-    /// As in dissimilarities_launch.cuh.
+    /// As in dissimilarities/launch.cuh.
     pub struct Merging {
         pub values: u64,
         pub steps: u64,
@@ -61,7 +61,7 @@ arguments! {
 }
 
 arguments! {
-    /// As in dissimilarities_launch.cuh.
+    /// As in dissimilarities/launch.cuh.
     pub struct Rest {
         pub values: u64,
         pub live: u64,

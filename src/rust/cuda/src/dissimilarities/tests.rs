@@ -253,7 +253,7 @@ fn arguments_are_laid_out_as_the_kernels_read_them() {
             Rest::layout(),
         ];
         check(
-            "dissimilarities_launch.cuh",
+            "dissimilarities/launch.cuh",
             &[stored],
             &structs,
             &constants,

@@ -56,7 +56,7 @@ pub struct Assigner {
     is_assigned: bool,
 }
 
-/// Device memory: see `Lloyd` in kmeans_launch.cuh.
+/// Device memory: see `Lloyd` in kmeans/launch.cuh.
 struct AssignmentMemory {
     /// The number of the cluster of each observation, or [`NONE`]. Includes the observations that
     /// other devices assign.
@@ -202,7 +202,7 @@ impl Assigner {
     ) -> DriverResult<()> {
         let mut launch = observations.stream.launch_builder(kernel);
         let config = config(blocks as u32, threads as u32);
-        // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes given by
+        // SAFETY: arguments as declared in kmeans/launch.cuh; all arrays have the sizes given by
         // `lloyd`, and live as long as `self` and the observations, whose later work on them is on
         // the same stream.
         unsafe { launch.arg(lloyd).launch(config)? };

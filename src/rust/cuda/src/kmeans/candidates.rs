@@ -32,7 +32,7 @@ const BATCH: usize = 1 << 18;
 const ROOM: usize = 64;
 
 arguments! {
-    /// As in kmeans_launch.cuh.
+    /// As in kmeans/launch.cuh.
     pub struct Candidates {
         pub observations: u64,
         pub centers: u64,
@@ -92,7 +92,7 @@ pub struct CandidateSearch {
     memory: CandidateMemory,
 }
 
-/// Device memory: see `Candidates` in kmeans_launch.cuh.
+/// Device memory: see `Candidates` in kmeans/launch.cuh.
 struct CandidateMemory {
     observations: CudaSlice<u16>,
     centers: CudaSlice<f32>,
@@ -278,7 +278,7 @@ fn launch(
     }
     let mut launch = at.stream.launch_builder(kernel);
     let config = config(blocks as u32, THREADS as u32);
-    // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes given there,
+    // SAFETY: arguments as declared in kmeans/launch.cuh; all arrays have the sizes given there,
     // and live as long as the search and the observations. All later work on these arrays is on the
     // same stream.
     unsafe { launch.arg(lloyd).arg(candidates).launch(config)? };

@@ -10,7 +10,7 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 
-/// As in kmeans_codes.cuh.
+/// As in kmeans/codes.cuh.
 const RADIUS: f64 = 126.0;
 
 /// Observations of one group, row after row, and a new center.

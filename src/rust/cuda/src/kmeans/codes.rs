@@ -1,4 +1,4 @@
-//! Codes of observations in groups, for draws: see kernels/kmeans_codes.cuh.
+//! Codes of observations in groups, for draws: see kernels/kmeans/codes.cuh.
 
 use cudarc::driver::CudaSlice;
 

@@ -230,7 +230,7 @@ fn run(
     (seeding, groups): (&Seeding, &Groups),
 ) -> DriverResult<()> {
     let mut launch = observations.stream.launch_builder(kernel);
-    // SAFETY: arguments as declared in kmeans_draw.cuh; the arrays have the sizes that
+    // SAFETY: arguments as declared in kmeans/draw.cuh; the arrays have the sizes that
     // `GroupedObservations::new` gave them, for at least this number of groups.
     unsafe { launch.arg(seeding).arg(groups).launch(size) }.map(|_| ())
 }

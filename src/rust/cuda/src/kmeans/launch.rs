@@ -2,7 +2,7 @@
 
 use cudarc::driver::LaunchConfig;
 
-// kmeans_launch.cuh defines the same constants; a test compares them.
+// kmeans/launch.cuh defines the same constants; a test compares them.
 
 /// Threads of a block of `draw`.
 pub const DRAW_THREADS: u32 = 1024;
@@ -34,7 +34,7 @@ pub const DIGITS: usize = 1 << DIGIT_BITS;
 pub const SORTED: usize = 4096;
 /// Threads of the block of `scan_counts`.
 pub const SCAN_THREADS: usize = 1024;
-/// Threads of a block of the kernels of kmeans_near.cuh.
+/// Threads of a block of the kernels of kmeans/near.cuh.
 pub const NEAR_THREADS: usize = 128;
 /// Bins of the centers near a cluster.
 pub const NEAR_BINS: usize = 256;

@@ -13,7 +13,7 @@ use gmhclust_core::single_precision::TINY;
 pub const BATCH_COORDINATES: usize = 1 << 40;
 
 arguments! {
-    /// As in kmeans_launch.cuh.
+    /// As in kmeans/launch.cuh.
     pub struct Lloyd {
         pub x: u64,
         pub centers: u64,

@@ -2,7 +2,7 @@
 //!
 //! A center can be nearer to a member of a cluster than the cluster's center only if its distance
 //! from the cluster's center is less than twice the member's distance. With many centers in few
-//! columns, few centers are this near. See kernels/kmeans_near.cuh.
+//! columns, few centers are this near. See kernels/kmeans/near.cuh.
 
 use cudarc::driver::{CudaFunction, CudaSlice, LaunchConfig, PushKernelArg};
 
@@ -24,7 +24,7 @@ const ROOM: usize = 8192;
 const BLOCKS_EACH: u32 = 8;
 
 arguments! {
-    /// As in kmeans_launch.cuh.
+    /// As in kmeans/launch.cuh.
     pub struct Near {
         pub numbers: u64,
         pub starts: u64,
@@ -54,7 +54,7 @@ pub struct NearSearch {
     room: usize,
 }
 
-/// Device memory: see `Near` in kmeans_launch.cuh.
+/// Device memory: see `Near` in kmeans/launch.cuh.
 struct NearMemory {
     centers: CudaSlice<u32>,
     ends: CudaSlice<u32>,
@@ -160,7 +160,7 @@ impl NearSearch {
             shared_mem_bytes: 0,
         };
         let mut launch = at.stream.launch_builder(kernel);
-        // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes given
+        // SAFETY: arguments as declared in kmeans/launch.cuh; all arrays have the sizes given
         // there, and live as long as `self`, the observations and their sort. All later work on
         // these arrays is on the same stream.
         let launched = unsafe { launch.arg(lloyd).arg(near).launch(config) };

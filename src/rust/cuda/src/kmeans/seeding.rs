@@ -3,7 +3,7 @@
 use crate::arguments::arguments;
 
 arguments! {
-    /// As in kmeans_launch.cuh.
+    /// As in kmeans/launch.cuh.
     #[cfg_attr(test, derive(Default))]
     pub struct Seeding {
         pub x: u64,
@@ -23,7 +23,7 @@ arguments! {
         pub is_grouped: u32,
     }
 
-    /// As in kmeans_launch.cuh.
+    /// As in kmeans/launch.cuh.
     #[cfg_attr(test, derive(Default))]
     pub struct Groups {
         pub sorted: u64,

@@ -15,7 +15,7 @@ use gmhclust_core::kmeans::CLUSTERS;
 use gmhclust_core::memory;
 
 arguments! {
-    /// As in kmeans_launch.cuh.
+    /// As in kmeans/launch.cuh.
     pub struct Sort {
         pub clusters: u64,
         pub numbers: u64,
@@ -28,7 +28,7 @@ arguments! {
         pub shift: u32,
     }
 
-    /// As in kmeans_launch.cuh.
+    /// As in kmeans/launch.cuh.
     pub struct Members {
         pub x: u64,
         pub centers: u64,
@@ -96,7 +96,7 @@ pub struct Updater {
     memory: UpdateMemory,
 }
 
-/// Device memory: see `Sort` and `Members` in kmeans_launch.cuh. A sort needs two places.
+/// Device memory: see `Sort` and `Members` in kmeans/launch.cuh. A sort needs two places.
 struct UpdateMemory {
     sorted: [[CudaSlice<u32>; 2]; 2],
     counts: CudaSlice<u32>,
@@ -157,7 +157,7 @@ impl Updater {
                     (&self.scatter, pass.blocks, THREADS),
                 ] {
                     let mut launch = at.stream.launch_builder(kernel);
-                    // SAFETY: arguments as declared in kmeans_launch.cuh; all arrays have the sizes
+                    // SAFETY: arguments as declared in kmeans/launch.cuh; all arrays have the sizes
                     // given there, and live as long as `self`. All later work on these arrays is on
                     // the same stream.
                     unsafe { launch.arg(&pass).launch(config(blocks, threads as u32))? };

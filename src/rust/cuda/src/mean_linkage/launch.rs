@@ -15,7 +15,7 @@ use crate::{kernels, policy};
 /// What a device does, for errors.
 pub const LINKING: &str = "linkage by means";
 
-// mean_linkage_launch.cuh defines the same constants; a test compares them.
+// mean_linkage/launch.cuh defines the same constants; a test compares them.
 
 /// Number of threads of a block.
 pub const THREADS: u32 = 256;
@@ -25,7 +25,7 @@ pub const MOST_QUERIES: usize = 64;
 pub const ITEMS_PER_BLOCK: usize = 4;
 
 arguments! {
-    /// As in mean_linkage_launch.cuh.
+    /// As in mean_linkage/launch.cuh.
     #[derive(Default)]
     pub struct Counts {
         pub live: [u32; 2],
@@ -41,7 +41,7 @@ arguments! {
 }
 
 arguments! {
-    /// As in mean_linkage_launch.cuh.
+    /// As in mean_linkage/launch.cuh.
     #[derive(Default)]
     pub struct Clusters {
         pub means: u64,
@@ -161,7 +161,7 @@ impl MeanLinkageKernels {
     /// `search`.
     ///
     /// # Safety
-    /// `clusters` has addresses of memory as mean_linkage_launch.cuh says, which lives until the
+    /// `clusters` has addresses of memory as mean_linkage/launch.cuh says, which lives until the
     /// stream is done.
     pub unsafe fn begin(
         &self,
@@ -242,12 +242,12 @@ mod tests {
     #[test]
     fn arguments_are_those_of_the_kernels() {
         check(
-            "mean_linkage_launch.cuh",
+            "mean_linkage/launch.cuh",
             &[],
             &[Counts::layout(), Clusters::layout()],
             &constants![THREADS, ITEMS_PER_BLOCK],
         );
         let queries = [("SIDE * MOST_EACH", MOST_QUERIES as u64)];
-        check("mean_linkage_launch.cuh", &[], &[], &queries);
+        check("mean_linkage/launch.cuh", &[], &[], &queries);
     }
 }

@@ -15,7 +15,7 @@ const ROUNDS_OF_ROUNDING: f64 = 64.0;
 /// last place of the largest coordinate of all means at the start.
 const UNITS_PER_ROUND: f64 = 8.0;
 
-/// The limits above the least distance, as in `Clusters` of mean_linkage_launch.cuh.
+/// The limits above the least distance, as in `Clusters` of mean_linkage/launch.cuh.
 #[derive(Debug, Clone, Copy)]
 pub struct Margins {
     pub tie_share: f64,

@@ -149,7 +149,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Device memory for all clusters: see `Clusters` in mean_linkage_launch.cuh.
+/// Device memory for all clusters: see `Clusters` in mean_linkage/launch.cuh.
 struct LinkageMemory {
     stream: Arc<CudaStream>,
     means: CudaSlice<f64>,

@@ -25,7 +25,7 @@ const COPIED_AT_A_TIME: usize = 1 << 16;
 const OPEN: u32 = u32::MAX;
 
 arguments! {
-    /// As in decision.cuh.
+    /// As in neighbours/decision.cuh.
     pub struct Decision {
         rows: u64,
         indices: u64,

@@ -3,7 +3,7 @@
 use gmhclust_core::neighbours::single::{half_bits, RowFrame, Scalars};
 
 /// Number of coordinates that a tensor core multiplies at a time. Rows are padded to a multiple of
-/// this number. As in products_launch.cuh.
+/// this number. As in products/launch.cuh.
 pub const STEP: usize = 16;
 
 /// Number of values of a row's packed coordinates.

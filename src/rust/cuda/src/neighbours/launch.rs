@@ -14,11 +14,11 @@ use super::sweep::Sweep;
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 
-/// Number of threads of a block of most kernels. As in neighbours_launch.cuh.
+/// Number of threads of a block of most kernels. As in neighbours/launch.cuh.
 const THREADS: u32 = 256;
-/// Number of threads of a block of `narrow`. As in neighbours_launch.cuh.
+/// Number of threads of a block of `narrow`. As in neighbours/launch.cuh.
 const NARROW_THREADS: u32 = 128;
-/// Number of threads of a block of `decide`. As in decision.cuh.
+/// Number of threads of a block of `decide`. As in neighbours/decision.cuh.
 const DECIDE_THREADS: u32 = 128;
 
 /// Largest number of rows of blocks of the kernel `pack`. Each row of blocks processes several
@@ -202,6 +202,6 @@ mod tests {
     #[test]
     fn constants_are_those_of_the_kernels() {
         let constants = constants![TILE, THREADS, NARROW_THREADS, MOST_ROOM];
-        check("neighbours_launch.cuh", &[], &[], &constants);
+        check("neighbours/launch.cuh", &[], &[], &constants);
     }
 }

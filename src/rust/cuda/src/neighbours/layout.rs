@@ -9,15 +9,15 @@ use gmhclust_core::neighbours::Exclusion;
 use super::halves;
 
 /// Number of queries that a thread block compares at a time, and number of references. As in
-/// neighbours_launch.cuh.
+/// neighbours/launch.cuh.
 pub const TILE: usize = 128;
 
 /// Largest number of candidates of a query that are collected at a time. The shared memory of the
-/// kernel `narrow` has no room for more. As in neighbours_launch.cuh.
+/// kernel `narrow` has no room for more. As in neighbours/launch.cuh.
 pub const MOST_ROOM: usize = 4096;
 
 /// Largest number of candidates of a query that a sweep may keep: the kernel `decide` has shared
-/// memory for no more. The CPU searches for queries that need more. As in decision.cuh.
+/// memory for no more. The CPU searches for queries that need more. As in neighbours/decision.cuh.
 pub const MOST_CANDIDATES: usize = 1024;
 
 /// Number of threads of a warp. As in base.cuh.

@@ -11,7 +11,7 @@ use crate::kernels::{self, Kernels};
 use gmhclust_core::error::Result;
 use gmhclust_core::neighbours::single::{RowFrame, RowSum};
 
-// products_launch.cuh defines the same constants; a test compares them.
+// products/launch.cuh defines the same constants; a test compares them.
 
 /// Queries of a tile.
 const QUERIES: u32 = 128;
@@ -151,7 +151,7 @@ mod tests {
             constants.push(("REFERENCES", references(depth).into()));
             constants.push(("STAGES * STAGE_BYTES", shared_bytes(depth).into()));
             let definition = format!("DEPTH={depth}");
-            check("products_launch.cuh", &[&definition], &[], &constants);
+            check("products/launch.cuh", &[&definition], &[], &constants);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::clusters::{padded_len, Clusters, BALL_SCALARS, COORDINATES, SCALARS};
 use crate::arguments::{arguments, named_values};
 use crate::blocks::banded_len;
 
-// tree_launch.cuh defines the same constants; a test compares them.
+// tree/launch.cuh defines the same constants; a test compares them.
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -108,7 +108,7 @@ const PAIRS_OF_WIDE_TREES: u32 = 8;
 pub const JOBS: usize = OF_MANY_COLUMNS.jobs;
 
 /// Memory for the lists and rows of the sequencer, the block that makes the merges. Same order as
-/// enum Placement in tree_launch.cuh.
+/// enum Placement in tree/launch.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Placement {
     /// All in shared memory.
@@ -131,7 +131,7 @@ impl Placement {
     ];
 }
 
-/// The reason why a launch has ended: enum Status in tree_launch.cuh without its first value,
+/// The reason why a launch has ended: enum Status in tree/launch.cuh without its first value,
 /// RUNNING, so that its numbers are one higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
@@ -152,7 +152,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status with this number in tree_launch.cuh; `None` for RUNNING and for other numbers.
+    /// The status with this number in tree/launch.cuh; `None` for RUNNING and for other numbers.
     pub fn of(number: u32) -> Option<Self> {
         use Status::*;
         [
@@ -169,7 +169,7 @@ impl Status {
     }
 }
 
-/// Indices of words of the control state, as in enum Control of tree_launch.cuh.
+/// Indices of words of the control state, as in enum Control of tree/launch.cuh.
 pub mod control {
     pub const STATUS: usize = 0;
     pub const STATE_STARTS: usize = 4;
@@ -183,7 +183,7 @@ pub mod control {
 use control::CONTROL_WORDS;
 
 arguments! {
-    /// As in tree_launch.cuh. The host uses only the size.
+    /// As in tree/launch.cuh. The host uses only the size.
     pub struct Job {
         node: u32,
         slot: u32,
@@ -205,7 +205,7 @@ arguments! {
         made: u32,
     }
 
-    /// As in tree_launch.cuh. The host uses only the size.
+    /// As in tree/launch.cuh. The host uses only the size.
     pub struct SharedWork {
         next: u32,
         done: u32,
@@ -224,7 +224,7 @@ arguments! {
         starts: [u32; DECIDED_TOGETHER],
     }
 
-    /// As in tree_launch.cuh. The pointers are device addresses.
+    /// As in tree/launch.cuh. The pointers are device addresses.
     pub struct Tree {
         pub threshold: f64,
         pub unit: f64,
@@ -254,7 +254,7 @@ arguments! {
 }
 
 named_values! {
-    /// The arrays of the kernels, in struct Tree of tree_launch.cuh.
+    /// The arrays of the kernels, in struct Tree of tree/launch.cuh.
     pub struct TreeArrays {
         center,
         x,
@@ -526,7 +526,7 @@ impl TreeSizes {
 
     /// Largest number of jobs at a time. With too many jobs, the device prepares unions that are
     /// never merged. With too few jobs, blocks wait. The length of the ring of posts limits the
-    /// number of jobs with full distances, see tree_help.cuh.
+    /// number of jobs with full distances, see tree/help.cuh.
     ///
     /// Measured on an H200. Full distances: 128 jobs were 1.6 (30,000 x 41) and 1.4 (60,000 x 37)
     /// times as fast as 256 jobs. Centroid distances: 128 jobs were 1.1 times as fast for 30,000 x
@@ -587,7 +587,7 @@ impl TreeSizes {
         lists.sequencer_bytes + rows + self.sequencer_scratch_bytes() + sums
     }
 
-    /// Bytes of the sequencer's working memory, `sequencer_doubles` in tree_union.cuh: for the
+    /// Bytes of the sequencer's working memory, `sequencer_doubles` in tree/union.cuh: for the
     /// distances that it computes together, or for a factor and a mean.
     fn sequencer_scratch_bytes(&self) -> usize {
         let scratch = self.scratch_bytes(SEQUENCER_TOGETHER);
@@ -603,7 +603,7 @@ impl TreeSizes {
         self.workspace_bytes() + 4 * self.query_words()
     }
 
-    /// Bytes of struct Workspace in tree_union.cuh.
+    /// Bytes of struct Workspace in tree/union.cuh.
     fn workspace_bytes(&self) -> usize {
         let p = self.dimensions;
         let factor = if self.is_wide() { 0 } else { banded_len(p) };
@@ -754,7 +754,7 @@ mod tests {
         constants.extend(placements.into_iter().zip(numbers));
         let tree = Tree::layout().with_fields_of("arrays", &TreeArrays::<u64>::fields());
         check(
-            "tree_launch.cuh",
+            "tree/launch.cuh",
             &[],
             &[Job::layout(), SharedWork::layout(), tree],
             &constants,
@@ -775,7 +775,7 @@ mod tests {
                 ("SEARCH_BYTES", lists.search_bytes as u64),
                 ("BLOCK_TOGETHER", lists.block_together as u64),
             ];
-            check("tree_launch.cuh", &[&dimensions], &[], &sizes);
+            check("tree/launch.cuh", &[&dimensions], &[], &sizes);
         }
         assert_eq!(Status::of(1), Some(Status::TimeIsUp));
         assert_eq!(Status::of(7), Some(Status::NoRoom));

@@ -1,5 +1,5 @@
 //! The rows of clusters in single precision, from which the kernels compute lower bounds. The
-//! layout is that of kernels/clusters.cuh.
+//! layout is that of kernels/cluster/clusters.cuh.
 
 use std::mem::offset_of;
 
@@ -95,7 +95,12 @@ mod tests {
                 .into_iter()
                 .zip(Scalars::layout().fields.iter().map(word)),
         );
-        check("clusters.cuh", &[], &[Clusters::layout()], &constants);
+        check(
+            "cluster/clusters.cuh",
+            &[],
+            &[Clusters::layout()],
+            &constants,
+        );
     }
 
     #[test]

@@ -17,7 +17,8 @@ use crate::blocks::{banded_len, to_bands};
 
 /// Number of a shape or cluster that does not exist, as in base.cuh.
 const NONE: u32 = u32::MAX;
-/// Flag in the number of a shape: its whitening factor is the identity. As in mahalanobis.cuh.
+/// Flag in the number of a shape: its whitening factor is the identity. As in
+/// cluster/mahalanobis.cuh.
 const IDENTITY: u32 = 1 << 31;
 
 /// Approximate duration of a launch, in milliseconds. A device that also draws a desktop kills a

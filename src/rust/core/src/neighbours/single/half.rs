@@ -4,8 +4,8 @@
 //! half, while the crate would add itself and `zerocopy` to the vendored sources.
 
 /// Factor of coordinates in half precision. Coordinates are below 2 and become at most 2¹⁵, so that
-/// none overflows and no relevant one is subnormal. kernels/kmeans_launch.cuh has the same factor,
-/// and kernels/products_launch.cuh its square.
+/// none overflows and no relevant one is subnormal. kernels/kmeans/launch.cuh has the same factor,
+/// and kernels/products/launch.cuh its square.
 const HALF_SCALE: f32 = (1 << 14) as f32;
 
 /// A coordinate below 2 in magnitude, rounded to half precision.

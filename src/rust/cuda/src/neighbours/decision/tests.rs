@@ -1,5 +1,5 @@
-//! Compares the decisions of decide.cuh with the CPU's. No GPU is needed: kernels/host compiles the
-//! kernel for the CPU.
+//! Compares the decisions of neighbours/decide.cuh with the CPU's. No GPU is needed: kernels/host
+//! compiles the kernel for the CPU.
 
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::monitor::Monitor;
@@ -18,7 +18,12 @@ use crate::host;
 fn arguments_are_laid_out_as_the_kernel_reads_them() {
     let mut constants = constants![MOST_CANDIDATES].to_vec();
     constants.push(("NONE", OPEN.into()));
-    check("decision.cuh", &[], &[Decision::layout()], &constants);
+    check(
+        "neighbours/decision.cuh",
+        &[],
+        &[Decision::layout()],
+        &constants,
+    );
 }
 
 /// The metrics, and the numbers of their forms in host/decide.cpp.
