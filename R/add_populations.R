@@ -86,16 +86,22 @@
 #' }
 #' @export
 add_populations <- function(x, populations, ...) {
+  call <- match.call()
+  if (missing(x)) refuse_missing("x", needs_cells, call)
+  if (missing(populations)) refuse_missing("populations", needs_populations, call)
   UseMethod("add_populations")
 }
 
 #' @rdname add_populations
 #' @export
 add_populations.default <- function(x, populations, ...) {
-  refuse("x", paste("is", describe(x)),
-         paste("it must be a SingleCellExperiment, a flowFrame, a flowSet or observations() of",
-               "files; a data frame takes as.integer(populations) as a column"), sys.call())
+  refuse("x", paste("is", describe(x)), needs_cells, sys.call())
 }
+
+needs_cells <- paste(
+  "it must be a SingleCellExperiment, a flowFrame, a flowSet or observations() of files; a data",
+  "frame takes as.integer(populations) as a column"
+)
 
 # ---- SingleCellExperiment -----------------------------------------------------------------------
 

@@ -25,6 +25,7 @@
 #' check_hclust(tree)
 #' @export
 check_hclust <- function(tree) {
+  if (missing(tree)) refuse_missing("tree", needs_tree, match.call())
   if (!is_tree(tree)) return(paste("not an object of class \"hclust\" but", describe(tree)))
   problems <- hclust_problems(tree)
   if (length(problems) == 0) TRUE else problems

@@ -150,10 +150,12 @@
 #'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
 #'   and the shares, as a data frame. Subsets, also rows of a tibble, comparisons and `as.integer()`
 #'   give plain vectors, and an assignment such as `p[i] <- 0L` makes `p` a plain vector, because
-#'   sizes and other attributes would no longer fit. `p == "CD4 T"` compares names. Rows of a
-#'   `data.table` keep the attributes of all cells, and `rbind()` of data frames takes a column of
-#'   populations for a factor: store `as.integer(p)` there. `as.data.frame()` has a column
-#'   `population`.
+#'   sizes and other attributes would no longer fit. `p == "CD4 T"` compares names, and
+#'   `p == "none"` finds the cells in no population. Only the whole `p` knows names: write
+#'   `(p == "CD4 T")[i]`, not `p[i] == "CD4 T"`; `c("none", levels(p))[p + 1]` is the name of each
+#'   cell, for `%in%`. Rows of a `data.table` keep the attributes of all cells, and `rbind()` of
+#'   data frames takes a column of populations for a factor: store `as.integer(p)` there.
+#'   `as.data.frame()` has a column `population`.
 #' @section Messages:
 #' A message of class `gmhclust_message_populations` if valleys decide (with `x`, without `k` and
 #' `branches`), and one population has more than 90% of all members.
@@ -410,54 +412,4 @@ check_population_count <- function(k, condensed, min_size, call) {
 fit_to_leaves <- function(data, population, levels, call, threads = session_option("threads")) {
   if (!is.null(data$leaf)) population <- population[data$leaf]
   fit_populations(data$x, data$used, population, levels, call, threads)
-}
-
-# The data of a tree: a list of the observations `x`, a matrix or stored rows; the numbers of the
-# `used` columns, which are the columns that are not redundant; and the `leaf` of each observation,
-# NULL if the observations are the leaves. `options` are those of as_stored_observations(). The
-# caller frees `x`.
-data_of_leaves <- function(x, tree, arg, options, call, ...) {
-  x <- as_stored_observations(x, arg, function(p) population_bytes, options, call, ...,
-                              wide = FALSE)
-  n <- nrow(tree$merge) + 1L
-  whole <- length(tree$leaf)
-  leaf <- if (nrow(x) != n) as_integers(tree$leaf)
-  if (nrow(x) != n && (whole == 0 || nrow(x) != whole)) {
-    rows <- nrow(x)
-    release_rows(x)
-    needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
-    refuse(arg, paste("has", rows, "rows"), trimws(needs), call)
-  }
-  labels <- if (nrow(x) == whole) labels_of_observations(tree) else tree$labels
-  tryCatch(check_row_order(rownames(x), labels, arg, call), error = function(e) {
-    release_rows(x)
-    stop(e)
-  })
-  list(x = x, used = used_columns(x), leaf = leaf, count = n)
-}
-
-# The labels of all observations of a tree, which may be the top of another tree.
-labels_of_observations <- function(tree) {
-  if (is.null(tree$leaf)) tree$labels else names(tree$leaf)
-}
-
-# Stops if the row names of the data are the labels of the tree's observations in another order, or
-# those `of` something else. Other names say nothing about the order.
-check_row_order <- function(names, labels, arg, call, of = "the tree") {
-  labels <- as.character(labels)
-  first <- first_out_of_order(names, labels)
-  if (is.null(first)) return(invisible())
-  needs <- paste0("row ", first, " is ", quoted(names[first]), ", and observation ", first, " of ",
-                  of, " is ", quoted(labels[first]), ": give the rows in ", of, "'s order")
-  refuse(arg, paste0("has ", of, "'s observations in another order"), needs, call)
-}
-
-# Bytes that finding populations takes for each observation, besides its values.
-population_bytes <- 16
-
-# A row for each leaf: its observation, or the mean of its observations.
-leaf_means <- function(data) {
-  x <- if (is_stored(data$x)) data$x[, , drop = FALSE] else data$x
-  if (is.null(data$leaf)) return(x)
-  rowsum(x, data$leaf) / tabulate(data$leaf, data$count)
 }

@@ -30,8 +30,10 @@ cutree_top <- function(tree, k) {
   call <- match.call()
   check_tree(tree, "tree", call)
   n <- nrow(tree$merge) + 1L
+  needs <- paste("it must be one whole number from 2 to", n)
+  if (missing(k)) refuse_missing("k", needs, call)
   if (!is_single_number(k) || k < 2 || k > n || k != round(k)) {
-    refuse("k", paste("is", describe(k)), paste("it must be one whole number from 2 to", n), call)
+    refuse("k", paste("is", describe(k)), needs, call)
   }
   k <- as.integer(k)
   top_of(tree, cut_once(tree$merge, k, call), k, call)

@@ -187,14 +187,14 @@ check_same_columns <- function(y, x, arg, call) {
   check_column_order(colnames(y), colnames(x), arg, call)
 }
 
-# Stops if the columns have the names of the columns of `x`, `expected`, in another order. Columns
-# are matched by number; other names say nothing about the order.
-check_column_order <- function(names, expected, arg, call) {
+# Stops if the columns have the names of the columns `of` something, `expected`, in another order.
+# Columns are matched by number; other names say nothing about the order.
+check_column_order <- function(names, expected, arg, call, of = "`x`") {
   first <- first_out_of_order(names, expected)
   if (is.null(first)) return(invisible())
-  needs <- paste0("column ", first, " is ", quoted(names[first]), ", and that of `x` is ",
-                  quoted(expected[first]), ": give the columns in the order of `x`")
-  refuse(arg, "has the columns of `x` in another order", needs, call)
+  needs <- paste0("column ", first, " is ", quoted(names[first]), ", and that of ", of, " is ",
+                  quoted(expected[first]), ": give the columns in the order of ", of)
+  refuse(arg, paste("has the columns of", of, "in another order"), needs, call)
 }
 
 both_names <- function(rows, columns) {

@@ -169,6 +169,9 @@ gkmeans <- function(x,
   )
   reading <- c(options["memory"], options["progress"], threads = options$device$threads)
   source <- as_data(x, "x", call, ...)
+  if (missing(centers)) {
+    refuse_missing("centers", "it must be a number of clusters, or their initial centers", call)
+  }
   x <- store_observations(source, "x", kmeans_bytes, reading, call)
   on.exit(release_rows(x))
   if (!is.null(workers)) {

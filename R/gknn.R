@@ -149,6 +149,7 @@ gknn <- function(x,
                  ...) {
   call <- match.call()
   x <- as_rows(x, "x", call, ...)
+  if (missing(k)) refuse_missing("k", "it must be a number of neighbours", call)
   if (!is_in_blocks(x)) message_if_doubtful(x, "x", call)
   if (!is.null(query)) query <- as_other_rows(query, x, "query", call, ...)
   rows <- check_subset(subset, if (is.null(query)) x else query, "subset", call)
@@ -215,6 +216,7 @@ check_subset <- function(subset, x, arg, call) {
     }
     subset <- which(subset)
   } else if (is.character(subset)) {
+    check_unique_names(subset, rownames(x), "rows", arg, call)
     rows <- match(subset, rownames(x))
     unknown <- subset[is.na(rows)]
     if (length(unknown) > 0) {

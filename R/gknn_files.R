@@ -94,11 +94,12 @@
 #' @export
 read_gknn <- function(output) {
   call <- match.call()
+  needs <- "it must be a folder that gknn() has filled"
+  if (missing(output)) refuse_missing("output", needs, call)
   check_folder(output, "output", call)
   if (!file.exists(manifest_of(output))) {
     refuse_earlier_format(output, "output", call)
-    refuse("output", paste("is", describe(output)), "it must be a folder that gknn() has filled",
-           call)
+    refuse("output", paste("is", describe(output)), needs, call)
   }
   files <- open_folder(output, "output", call)
   missing <- missing_blocks(files, "output", call)

@@ -86,6 +86,7 @@ gneighbours <- function(x,
                         ...) {
   call <- match.call()
   source <- as_data(x, "x", call, ...)
+  if (missing(radius)) refuse_missing("radius", "it must be a number, or one for each query", call)
   x <- with_threads(threads, check_rows_of(read_all(source, "x", call), "x", call))
   message_if_doubtful(x, "x", call)
   if (!is.null(query)) {

@@ -81,6 +81,7 @@
 #' @export
 as_edges <- function(nn, rows = NULL) {
   call <- match.call()
+  if (missing(nn)) refuse_missing("nn", needs_neighbours, call)
   in_files <- inherits(nn, "gknn_files")
   if (in_files) check_files(nn, "nn", call) else check_neighbours(nn, "nn", call)
   n <- if (in_files) nn$rows else count_queries(nn)
@@ -98,6 +99,7 @@ as_igraph <- function(nn,
                       weight = c("similarity", "distance", "jaccard"),
                       labels = attr(nn, "labels")) {
   call <- match.call()
+  if (missing(nn)) refuse_missing("nn", needs_neighbours, call)
   force(labels)
   undirected <- check_flag(undirected, "undirected", call)
   weight <- check_choice(weight, c("similarity", "distance", "jaccard"), "weight", call)
@@ -173,6 +175,11 @@ as_hits <- function(nn, n = NULL) {
 # each query, or lists with a vector for each query.
 
 # Stops if `nn` is not like the value of gknn() or gneighbours().
+needs_neighbours <- paste(
+  "it must be what gknn() returns: a list of matrices `index` and `distance`, or what",
+  "gneighbours() returns"
+)
+
 check_neighbours <- function(nn, arg, call) {
   # lengths() can crash R for objects of S4.
   is_plain <- function(part) is.numeric(part) && !is.object(part) && !isS4(part)
@@ -188,9 +195,7 @@ check_neighbours <- function(nn, arg, call) {
     identical(dim(nn$index), dim(nn$distance)) &&
     identical(lengths(nn$index), lengths(nn$distance))
   if (!is_result) {
-    needs <- paste("it must be what gknn() returns: a list of matrices `index` and `distance`,",
-                   "or what gneighbours() returns")
-    refuse(arg, paste("is", describe(nn)), needs, call)
+    refuse(arg, paste("is", describe(nn)), needs_neighbours, call)
   }
   check_values_of_neighbours(nn, arg, call)
 }

@@ -267,6 +267,15 @@ first_out_of_order <- function(names, expected) {
   if (length(other) > 0 && setequal(names, expected)) other[1]
 }
 
+# Stops if the user chose a name that several of `names` have.
+check_unique_names <- function(chosen, names, what, arg, call) {
+  shared <- intersect(chosen, names[duplicated(names)])
+  if (length(shared) > 0) {
+    refuse(arg, paste0("has ", quoted(shared[1]), ", the name of several ", what),
+           "choose them by number", call)
+  }
+}
+
 # Stops if a text has bytes that are invalid in its encoding, because R cannot sort or match it.
 check_encoding <- function(labels, arg, call) {
   if (!is.character(labels)) return(invisible())

@@ -42,7 +42,14 @@ make_monotone <- function(tree, method = c("eps", "halfway"), eps = NULL) {
     got <- paste("is", format(eps), "for heights up to", format(max(tree$height)))
     refuse("eps", got, "the sum overflows: use a smaller one, or rescale the heights", call)
   }
-  tree$height <- raised
+  replace_heights(tree, raised)
+}
+
+# A tree with other heights, and the number of heights below an earlier one in its settings, if it
+# has settings.
+replace_heights <- function(tree, height) {
+  tree$height <- height
+  if (!is.null(tree$settings$inversions)) tree$settings$inversions <- count_inversions(height)
   tree
 }
 

@@ -66,14 +66,14 @@ fixNonMonotHca <- function(hca, method = c("eps", "halfway"), eps = NULL) {
   call <- match.call()
   check_tree(hca, "hca", call)
   method <- check_choice(method, c("eps", "halfway"), "method", call)
-  hca$height <- if (method == "eps") {
+  height <- if (method == "eps") {
     steps <- diff(hca$height)
     if (is.null(eps)) eps <- if (any(steps > 0)) min(steps[steps > 0]) / 2 else 1
     raise_heights(hca$height, eps, FALSE)
   } else {
     spaced_heights(hca$height)
   }
-  hca
+  replace_heights(hca, height)
 }
 
 # Heights in which each run below an earlier height is replaced by even steps up to the next height

@@ -56,6 +56,11 @@
 #' @export
 name_populations <- function(populations, names) {
   call <- match.call()
+  needs <- "it must be the value of cut_populations() or predict(), or a population model"
+  if (missing(populations)) refuse_missing("populations", needs, call)
+  if (missing(names)) {
+    refuse_missing("names", "it must have new names of populations, as c(\"CD4 T\" = 1)", call)
+  }
   if (inherits(populations, "population_model")) {
     model <- populations
     check_model_names(model, call)
@@ -64,8 +69,7 @@ name_populations <- function(populations, names) {
     return(renamed_model(model, merging_of(named, sizes, model$population)))
   }
   if (!inherits(populations, "populations")) {
-    refuse("populations", paste("is", describe(populations)),
-           "it must be the value of cut_populations() or predict(), or a population model", call)
+    refuse("populations", paste("is", describe(populations)), needs, call)
   }
   of <- population_numbers(populations, "populations", call)
   check_parts(attributes(populations), length(of$names), call)
@@ -269,11 +273,14 @@ check_model_names <- function(x, call) {
 
 # ---- populations of other functions -------------------------------------------------------------
 
+needs_populations <- paste("it must be the value of cut_populations(), or population numbers from",
+                           "1, 0 for none")
+
 # Populations (of class `populations`, or whole numbers from 0) as a list: the `number` of the
 # population of each leaf; the `names` of populations 1, 2, ...; and their `sizes`, in members.
 population_numbers <- function(x, arg, call) {
   number <- plain_populations(x)
-  needs <- "it must be the value of cut_populations(), or population numbers from 1, 0 for none"
+  needs <- needs_populations
   if (!is_population_numbers(number)) {
     got <- if (is.numeric(number) && anyNA(number)) "has NA" else paste("is", describe(x))
     refuse(arg, got, needs, call)

@@ -105,6 +105,7 @@ check_features <- function(features, names, count, call) {
     return(which(features))
   }
   rows <- if (is.character(features)) {
+    check_unique_names(features, names, "features", "features", call)
     match(features, names)
   } else if (is.numeric(features)) {
     match(features, seq_len(count))

@@ -222,8 +222,7 @@ flow_columns <- function(parameters, channels, call) {
   count <- length(parameters$channel)
   if (is.null(channels)) return(which(!is_no_marker(parameters$channel)))
   if (is.character(channels)) {
-    columns <- match(channels, parameters$channel)
-    columns[is.na(columns)] <- match(channels[is.na(columns)], parameters$marker)
+    columns <- named_channels(channels, parameters, call)
   } else {
     columns <- if (is.numeric(channels)) match(channels, seq_len(count)) else NA
   }
@@ -236,7 +235,31 @@ flow_columns <- function(parameters, channels, call) {
                     paste(utils::head(known, 60), collapse = ", "))
     refuse("channels", got, needs, call)
   }
+  twice <- anyDuplicated(columns)
+  if (twice > 0) {
+    refuse("channels", paste("has", shown_value(channels[twice]), "twice"),
+           "a channel is one column", call)
+  }
   columns
+}
+
+# The numbers of the channels with these names, markers, or both as in "CD3 (FL1)"; NA for a text
+# that names none. Stops if a text names several channels.
+named_channels <- function(texts, parameters, call) {
+  channel <- parameters$channel
+  with_channel <- names_with_channel(parameters)
+  number_of <- function(text) {
+    columns <- which(channel == text | (!is.na(parameters$marker) & parameters$marker == text) |
+                       with_channel == text)
+    if (length(columns) > 1) {
+      needs <- paste0("give one of ", paste(dQuote(with_channel[columns], FALSE), collapse = ", "),
+                      ", or a number of ", paste(columns, collapse = ", "))
+      got <- paste0("has ", quoted(text), ", the name of several channels")
+      refuse("channels", got, needs, call)
+    }
+    if (length(columns) == 1) columns else NA_integer_
+  }
+  vapply(texts, number_of, integer(1), USE.NAMES = FALSE)
 }
 
 flow_names <- function(parameters, columns, use) {
@@ -245,8 +268,14 @@ flow_names <- function(parameters, columns, use) {
   marker <- parameters$marker[columns]
   names <- ifelse(is.na(marker), channel, marker)
   shared <- names %in% names[duplicated(names)]
-  names[shared] <- paste0(names, " (", channel, ")")[shared]
+  names[shared] <- names_with_channel(parameters)[columns[shared]]
   names
+}
+
+# The marker of each channel, or its name if it has no marker, with the channel in parentheses.
+names_with_channel <- function(parameters) {
+  marker <- ifelse(is.na(parameters$marker), parameters$channel, parameters$marker)
+  paste0(marker, " (", parameters$channel, ")")
 }
 
 # Stops if each channel has one value in all events: distances would all be 0.

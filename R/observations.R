@@ -23,7 +23,8 @@
 #'
 #'   The assays and reduced dimensions of experiments may be any of these matrices, too.
 #' @param channels The columns of flow cytometry data to use: names of channels or of markers, or
-#'   column numbers. `NULL` means all columns except scatter (FSC, SSC and similar channels), time,
+#'   column numbers. If several channels have a marker, `"CD3 (FL1-A)"` names one of them, as the
+#'   result does. `NULL` means all columns except scatter (FSC, SSC and similar channels), time,
 #'   descriptions of an event or its image, and results of an earlier analysis; see *Flow
 #'   cytometry*.
 #' @param use The column names for flow cytometry data: `"marker"`, the marker of a channel if it
@@ -161,6 +162,7 @@
 #' dim(observations(mine))
 #' @export
 observations <- function(x, ...) {
+  if (missing(x)) refuse_missing("x", needs_observations, match.call())
   UseMethod("observations")
 }
 

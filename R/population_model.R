@@ -115,7 +115,11 @@
 #' predict(readRDS(file), cells[1:3, ], type = "distance", top = 2)
 #' @export
 population_model <- function(populations) {
-  check_population_model(populations, "populations", match.call())
+  call <- match.call()
+  if (missing(populations)) {
+    refuse_missing("populations", "it must be the value of cut_populations()", call)
+  }
+  check_population_model(populations, "populations", call)
 }
 
 #' @rdname population_model
@@ -381,6 +385,7 @@ columns_of_model <- function(x, model, arg, call) {
                       ", and columns cannot be matched by name")
       refuse(arg, got, needs, call)
     }
+    check_column_order(given, model$columns, arg, call, "the populations' observations")
     return(model$used)
   }
   missing <- setdiff(needed, given)

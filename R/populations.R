@@ -51,10 +51,20 @@ check_populations <- function(x, arg, call) {
   is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
     length(sizes) == k && is_number(attr(x, "rest")) && (is.null(least) || is_number(least)) &&
     is.character(levels) && length(levels) == k &&
-    (is.null(separation) || is_separation(separation, k))
+    (is.null(separation) || is_separation(separation, k)) &&
+    has_counts(x, sizes, attr(x, "rest"))
   if (!is_sound) {
     refuse(arg, "has attributes that do not fit", "it must be the value of cut_populations()", call)
   }
+}
+
+# Whether as many elements as `sizes` says have each number, if each element is one member; else
+# TRUE. A function of base R, such as pmin(), may have changed the numbers and kept the attributes.
+has_counts <- function(x, sizes, rest) {
+  if (sum(sizes) + rest != length(x)) return(TRUE)
+  numbers <- plain_populations(x)
+  is_population_numbers(numbers) && all(tabulate(numbers, length(sizes)) == sizes) &&
+    sum(numbers == 0) == rest
 }
 
 is_separation <- function(separation, k) {
@@ -120,11 +130,11 @@ Ops.populations <- function(e1, e2) {
   operation(plain_populations(e1), plain_populations(e2))
 }
 
-# The name of the population of each element; "0" for none. Anything but populations as it is.
+# The name of the population of each element; "none" for none. Anything but populations as it is.
 named_populations <- function(x) {
   if (!inherits(x, "populations")) return(x)
   number <- plain_populations(x)
-  stats::setNames(c("0", attr(x, "levels"))[number + 1L], names(number))
+  stats::setNames(c("none", attr(x, "levels"))[number + 1L], names(number))
 }
 
 #' @export

@@ -96,7 +96,7 @@ needs_weights <- function(n) {
 check_combination <- function(combination, arg, call) {
   if (is.function(combination)) {
     return(function(weights, counts) {
-      weight <- combination(weights)
+      weight <- naming_argument(arg, combination(weights))
       if (!is.numeric(weight) || length(weight) != 1 || is.na(weight)) {
         refuse(arg, paste("returned", describe(weight)), "it must return one number", call)
       }
@@ -133,10 +133,10 @@ leaf_distances <- function(distances, labels, n, arg, call) {
     values <- as.vector(as_doubles(unclass(distances)))
   } else {
     if (!is_numeric_type(distances) || any(dim(distances) != n)) {
-      got <- paste("is", describe(distances), "of", paste(dim(distances), collapse = " x "))
-      refuse(arg, got, needs, call)
+      refuse(arg, paste("is", describe(distances)), needs, call)
     }
     check_row_order(rownames(distances), labels, arg, call)
+    check_row_order(colnames(distances), labels, arg, call)
     distances <- matrix(as.double(distances), n)
     if (!isSymmetric(distances)) refuse(arg, "is not symmetric", needs, call)
     values <- distances[lower.tri(distances)]

@@ -199,7 +199,7 @@ page_populations <- function(tree, populations, x, call) {
   if (is.null(attr(populations, "roots")) || is.null(attr(populations, "min_members"))) {
     refuse("populations", "was not found in a tree", needs, call)
   }
-  check_roots(attr(populations, "roots"), n, attr(populations, "k"), "populations", call)
+  shown_populations(tree, populations, "populations", call) # checks that they fit the tree
   populations
 }
 

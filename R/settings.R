@@ -50,7 +50,11 @@ shown_settings <- function(settings) {
                            "merges to full-size clusters, whose metric is Euclidean"))
     },
     if (isTRUE(settings$inversions > 0)) {
-      c("Inversions" = paste(shown_count(settings$inversions), "heights are below an earlier one"))
+      c("Inversions" = paste(
+        shown_count(settings$inversions),
+        ngettext(settings$inversions, "height is below an earlier one",
+                 "heights are below an earlier one")
+      ))
     }
   )
 }

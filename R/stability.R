@@ -193,7 +193,10 @@ as_clustered <- function(x, tree, arg, call) {
   }
   settings <- tree$settings
   if (length(settings$left_out) > 0) {
-    left_out <- match(settings$left_out, column_names(x, seq_len(ncol(x)), quote = FALSE))
+    names <- as.character(column_names(x, seq_len(ncol(x)), quote = FALSE))
+    left_out <- redundant_columns(x)$columns
+    # Another column may have the same name.
+    if (!identical(names[left_out], settings$left_out)) left_out <- match(settings$left_out, names)
     if (anyNA(left_out)) {
       got <- paste("has no column", listed(settings$left_out[is.na(left_out)]))
       refuse(arg, got, "the tree was made without it: give the same `x` as to gmhclust()", call)

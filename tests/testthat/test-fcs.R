@@ -25,12 +25,12 @@ test_that("files are read as they were written, in any format of numbers", {
 test_that("channels, markers, cofactors and transforms are those of a flowFrame", {
   x <- cells_of_file(1:200)
   events <- cbind("FSC-A" = 1000, x, Time = 1:200)
-  markers <- c("", "CD3", "CD4/8", "", "", "CD16", "")
+  markers <- c("", "CD3", "CD4/8", "", "", "SLAM", "")
   folder <- fcs_folder(s1 = list(events, markers, type = "D"))
   on.exit(unlink(folder, recursive = TRUE))
   frame <- flow_frame(events, colnames(events), ifelse(nzchar(markers), markers, NA))
   for (arguments in list(list(), list(cofactor = 5), list(use = "channel", cofactor = 150),
-                         list(channels = c("CD16", "FSC-A")),
+                         list(channels = c("SLAM", "FSC-A")),
                          list(channels = 3:2, cofactor = c(2, 3)))) {
     expected <- do.call(observations, c(list(frame), arguments))
     found <- do.call(observations, c(list(folder), arguments))

@@ -243,3 +243,10 @@ test_that("rows without a distance are refused by number", {
   expect_error(gknn(x, 1, metric = "canberra"), "zero in rows 3 and 7;")
   expect_nearest(x, 1, "canberra", zero_over_zero = "0")
 })
+
+test_that("a name that several rows have does not choose a row", {
+  x <- structure(blobs(30, 3), dimnames = list(c("a", "a", 3:30), NULL))
+  expect_refused(gknn(x, 2, subset = c("5", "a")),
+                 "`subset` has \"a\", the name of several rows; choose them by number", "gknn")
+  expect_identical(attr(gknn(x, 2, subset = "5"), "rows"), 5L)
+})

@@ -139,4 +139,18 @@ test_that("an argument that is missing is named, also under its name in other fu
   expect_refused(plot_populations(tree), "`x` is missing; it must be", "plot_populations")
   expect_refused(gmhclust(X = x), "`x` is missing; it must be")
   expect_refused(gknn(X = x, k = 2), "`x` is missing; it must be", "gknn")
+  for (name in c("add_populations", "as_edges", "as_igraph", "check_hclust", "count_populations",
+                 "name_populations", "observations", "population_model", "read_gknn")) {
+    f <- get(name, asNamespace("gmhclust"))
+    expect_refused(do.call(name, list()),
+                   paste0("`", names(formals(f))[1], "` is missing; it must be"), name)
+  }
+  population <- cut_populations(tree, 2, 2)
+  expect_refused(gknn(x), "`k` is missing; it must be", "gknn")
+  expect_refused(gkmeans(x), "`centers` is missing; it must be", "gkmeans")
+  expect_refused(gneighbours(x), "`radius` is missing; it must be", "gneighbours")
+  expect_refused(cutree_top(tree), "`k` is missing; it must be", "cutree_top")
+  expect_refused(name_populations(population), "`names` is missing", "name_populations")
+  expect_refused(count_populations(population), "`samples` is missing", "count_populations")
+  expect_refused(add_populations(x), "`populations` is missing", "add_populations")
 })

@@ -57,3 +57,12 @@ test_that("arguments that are no tree, method or eps are refused", {
     expect_error(make_monotone(tree, eps = eps), "`eps` is", class = "gmhclust_error_input")
   }
 })
+
+test_that("a tree with raised heights has no inversions left in its settings", {
+  tree <- gmhclust(as.matrix(iris[1:4]), 50, warn = FALSE)
+  expect_gt(tree$settings$inversions, 0)
+  for (raised in list(make_monotone(tree), make_monotone(tree, "halfway"), fixNonMonotHca(tree))) {
+    expect_identical(raised$settings$inversions, sum(diff(raised$height) < 0))
+  }
+  expect_null(make_monotone(inverted_tree())$settings)
+})

@@ -153,6 +153,11 @@ test_that("channels are chosen by name, marker or number, scatter and time among
   expect_refused(gmhclust(cells$frame, channels = "CD99"),
                  "`channels` has \"CD99\"; it must be among the 8 channels")
   refused(observations(cells$frame, channels = 9), "`channels` has 9; it must be among")
+  refused(observations(cells$frame, channels = "CD8"),
+          paste("`channels` has \"CD8\", the name of several channels; give one of",
+                "\"CD8 (FL4-A)\", \"CD8 (FL5-A)\", or a number of 6, 7"))
+  expect_identical(observations(cells$frame, channels = colnames(cells$plain)), cells$plain)
+  refused(observations(cells$frame, channels = c("CD3", "FL1-A")), "`channels` has \"FL1-A\" twice")
   refused(observations(cells$frame, channels = list(1)), "`channels` is not a vector")
   refused(observations(cells$frame, use = "color"), "`use` is \"color\"; it must be one of")
   refused(observations(cells$frame, assay = 1), "unused argument: `assay`")

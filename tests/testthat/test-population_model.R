@@ -460,3 +460,12 @@ test_that("unsound models are refused", {
     refused(predict(model, data$x), "the population model is not sound")
   }
 })
+
+test_that("columns in another order are refused if their names cannot be matched but show it", {
+  x <- structure(blobs(300, 3), dimnames = list(NULL, c("A", "A", "B")))
+  population <- cut_populations(gmhclust(x, warn = FALSE), x = x, k = 3)
+  expect_length(predict(population, x), 300)
+  expect_length(predict(population, unname(x[, 3:1])), 300)
+  expect_error(predict(population, x[, 3:1]), "columns of the populations' observations in another",
+               class = "gmhclust_error_input")
+})

@@ -80,3 +80,40 @@ test_that("populations of another tree are refused if their clusters do not fit"
                class = "gmhclust_error_input")
   expect_s3_class(stability(tree, x, 2, populations = as.integer(others)), "stability")
 })
+
+test_that("numbers that a function of R changed beside the attributes are refused", {
+  for (changed in list(pmin(found, 2L), pmax(found, 2L))) {
+    expect_s3_class(changed, "populations")
+    expect_error(print(changed), "`x` has attributes that do not fit",
+                 class = "gmhclust_error_input")
+  }
+  x <- as.matrix(iris[1:4])
+  tree <- gmhclust(x, 10, warn = FALSE)
+  merged <- pmin(cut_populations(tree, x = x, k = 3), 2L)
+  expect_error(report(tree, x, merged, file = tempfile()), "has attributes that do not fit",
+               class = "gmhclust_error_input")
+  # Leaves of several members are not counted one by one.
+  expect_output(print(cut_populations(cutree_top(tree, 30), 3, 5)), "3 populations")
+})
+
+test_that("populations are compared by name, also with cells in none", {
+  named <- name_populations(cut_populations(tree, 6, 3), c("large" = 1))
+  expect_identical(unname(named == "large"), as.integer(named) == 1)
+  expect_identical(unname(named == "none"), as.integer(named) == 0)
+  expect_true(any(named == "none"))
+  expect_identical(unname(named != "none"), as.integer(named) != 0)
+})
+
+test_that("observations in another order than the tree are refused, and transformed ones are not", {
+  x <- blobs(300, 3)
+  trees <- list(gmhclust(x, warn = FALSE), ghclust(x, "average"),
+                ghclust(x, "single", metric = "manhattan"))
+  for (tree in trees) {
+    expect_error(cut_populations(tree, x = x[rev(seq_len(300)), ]),
+                 "`x` has other observations than the tree", class = "gmhclust_error_input")
+    transformed <- cbind(scale(x), asinh(x), x[, 1] * 1e9)
+    for (other in list(x, x[, 3:1], transformed)) {
+      expect_s3_class(suppressMessages(cut_populations(tree, x = other)), "populations")
+    }
+  }
+})

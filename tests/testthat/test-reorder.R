@@ -166,5 +166,9 @@ test_that("weights and distances in another order are refused if their names sho
   for (wts in list(distances, as.matrix(distances), weights)) {
     expect_error(reorder(tree, wts), wrong, fixed = TRUE, class = "gmhclust_error_input")
   }
+  by_column <- structure(as.matrix(distances), dimnames = list(NULL, rownames(u)[50:1]))
+  expect_error(reorder(tree, by_column), wrong, fixed = TRUE, class = "gmhclust_error_input")
+  expect_error(reorder(tree, 1:50, function(weights) stop("no")), "`agglo.FUN` stopped with",
+               class = "gmhclust_error_input")
   expect_identical(reorder(tree, unname(dist(u))), reorder(tree, dist(u)))
 })

@@ -298,3 +298,10 @@ test_that("trees that cannot be made again are refused", {
     expect_s3_class(stability(fine, x, 2, 2), "stability")
   }
 })
+
+test_that("a column that was left out may have the name of another one", {
+  x <- cbind(A = blobs(60, 3)[, 1], A = 1, B = blobs(60, 3)[, 2])
+  tree <- suppressMessages(gmhclust(x, 8))
+  expect_identical(tree$settings$left_out, "A")
+  expect_s3_class(stability(tree, x, 2, 2), "stability")
+})

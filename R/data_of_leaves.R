@@ -1,0 +1,93 @@
+# The observations of the leaves of a tree, which the user gives as `x` beside the tree.
+
+# The data of a tree: a list of the observations `x`, a matrix or stored rows; the numbers of the
+# `used` columns, which are the columns that are not redundant; and the `leaf` of each observation,
+# NULL if the observations are the leaves. `options` are those of as_stored_observations(). The
+# caller frees `x`.
+data_of_leaves <- function(x, tree, arg, options, call, ...) {
+  x <- as_stored_observations(x, arg, function(p) population_bytes, options, call, ...,
+                              wide = FALSE)
+  n <- nrow(tree$merge) + 1L
+  whole <- length(tree$leaf)
+  leaf <- if (nrow(x) != n) as_integers(tree$leaf)
+  if (nrow(x) != n && (whole == 0 || nrow(x) != whole)) {
+    rows <- nrow(x)
+    release_rows(x)
+    needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
+    refuse(arg, paste("has", rows, "rows"), trimws(needs), call)
+  }
+  labels <- if (nrow(x) == whole) labels_of_observations(tree) else tree$labels
+  tryCatch(check_row_order(rownames(x), labels, arg, call), error = function(e) {
+    release_rows(x)
+    stop(e)
+  })
+  used <- used_columns(x)
+  if (is.null(leaf)) {
+    tryCatch(check_rows_of_tree(x, used, tree, arg, call), error = function(e) {
+      release_rows(x)
+      stop(e)
+    })
+  }
+  list(x = x, used = used, leaf = leaf, count = n)
+}
+
+# Stops if rows of x that the tree joins first are no nearer to each other than to rows that the
+# tree joins to others, as if the rows were in another order. `used` are the columns to compare,
+# each in units of its own spread, because x may be scaled or transformed otherwise than the
+# observations that were clustered; one column suffices, because others may not have been clustered.
+check_rows_of_tree <- function(x, used, tree, arg, call) {
+  pairs <- which(tree$merge[, 1] < 0 & tree$merge[, 2] < 0)
+  if (length(pairs) < least_pairs) return(invisible())
+  pairs <- unique(pairs[round(seq(1, length(pairs), length.out = most_pairs))])
+  of_pairs <- function(side) {
+    rows <- x[-tree$merge[pairs, side], , drop = FALSE]
+    rows[, used, drop = FALSE]
+  }
+  first <- of_pairs(1)
+  second <- of_pairs(2)
+  spread <- apply(rbind(first, second), 2, stats::mad)
+  weights <- ifelse(spread > 0, 1 / spread, 0)
+  squares <- function(other) ((first - other) * rep(weights, each = nrow(first)))^2
+  near <- squares(second)
+  # Each pair beside one that joins at a rather different height.
+  apart <- squares(second[(seq_along(pairs) + length(pairs) %/% 2 - 1) %% length(pairs) + 1, ,
+                          drop = FALSE])
+  share_near <- max(mean(rowSums(near) <= rowSums(apart)), colMeans(near <= apart)[spread > 0])
+  if (share_near < least_share_near) {
+    needs <- paste("rows that the tree joins first are no nearer to each other than to other rows:",
+                   "give the observations of the tree, in its order")
+    refuse(arg, "has other observations than the tree", needs, call)
+  }
+}
+
+# Numbers of pairs of rows to compare. With rows in another order, half of the pairs are near; that
+# `least_share_near` of at least `least_pairs` are near by chance has a probability below 1e-4.
+least_pairs <- 60L
+most_pairs <- 200L
+least_share_near <- 0.75
+
+# The labels of all observations of a tree, which may be the top of another tree.
+labels_of_observations <- function(tree) {
+  if (is.null(tree$leaf)) tree$labels else names(tree$leaf)
+}
+
+# Stops if the row names of the data are the labels of the tree's observations in another order, or
+# those `of` something else. Other names say nothing about the order.
+check_row_order <- function(names, labels, arg, call, of = "the tree") {
+  labels <- as.character(labels)
+  first <- first_out_of_order(names, labels)
+  if (is.null(first)) return(invisible())
+  needs <- paste0("row ", first, " is ", quoted(names[first]), ", and observation ", first, " of ",
+                  of, " is ", quoted(labels[first]), ": give the rows in ", of, "'s order")
+  refuse(arg, paste0("has ", of, "'s observations in another order"), needs, call)
+}
+
+# Bytes that finding populations takes for each observation, besides its values.
+population_bytes <- 16
+
+# A row for each leaf: its observation, or the mean of its observations.
+leaf_means <- function(data) {
+  x <- if (is_stored(data$x)) data$x[, , drop = FALSE] else data$x
+  if (is.null(data$leaf)) return(x)
+  rowsum(x, data$leaf) / tabulate(data$leaf, data$count)
+}
