@@ -85,7 +85,7 @@ pub fn numbers(integers: &Robj, arg: &str) -> CoreResult<Vec<usize>> {
 /// The options of a metric, from the list that check_metric_options() makes in R.
 ///
 /// # Errors
-/// `Error::Input` if the list has other elements.
+/// `Error::Input` if an element is missing or has another type.
 pub fn metric_options(list: &List) -> CoreResult<MetricOptions> {
     let fields = Fields::new("metric", list);
     Ok(MetricOptions {
@@ -100,7 +100,8 @@ pub fn metric_options(list: &List) -> CoreResult<MetricOptions> {
 /// user's argument.
 ///
 /// # Errors
-/// `Error::Input` if the list has other elements, or the metric does not have these options.
+/// `Error::Input` if an element is missing or has another type, or if the metric does not have
+/// these options.
 pub fn metric(argument: &str, list: &List) -> CoreResult<Metric> {
     let options = metric_options(list)?;
     let zero_over_zero = ZeroOverZero::new("zero_over_zero", &options.zero_over_zero)?;

@@ -189,10 +189,11 @@ pub enum Data {
 }
 
 impl Data {
-    /// The data in an R object: a matrix of doubles, or a reference to stored observations.
+    /// The data in an R object: a reference to stored observations, or else a matrix, which
+    /// [`Data::dim`] checks.
     ///
     /// # Errors
-    /// `Error::Input` if it is neither.
+    /// `Error::Input` if the stored observations are incomplete or were released.
     pub fn of(x: Robj) -> CoreResult<Self> {
         match Pointer::<StoredObservations>::try_from(&x) {
             Ok(stored) => Ok(Self::StoredObservations(stored.observations()?)),

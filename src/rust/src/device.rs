@@ -10,7 +10,7 @@ use crate::{rvalue, vector};
 /// The choice in the list that check_device() makes in R.
 ///
 /// # Errors
-/// `Error::Input` if the list has other elements.
+/// `Error::Input` if an element is missing or has another type.
 pub fn choice(list: &List) -> CoreResult<BackendChoice> {
     let fields = Fields::new("device", list);
     Ok(BackendChoice {

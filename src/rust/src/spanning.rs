@@ -20,8 +20,8 @@ impl Spanning {
     /// and `distance`, as in the value of job_gknn().
     ///
     /// # Errors
-    /// `Error::Input` if the list has other elements, `Error::Memory` if there is not enough
-    /// memory.
+    /// `Error::Input` if an element is missing or has another type, `Error::Memory` if there is not
+    /// enough memory.
     pub fn of(list: &List) -> CoreResult<Self> {
         let fields = Fields::new("spanning", list);
         let min_points: i32 = fields.get("min_points")?;

@@ -222,11 +222,12 @@ struct Part<'a> {
     mean: f64,
 }
 
-/// What the squares of a part add to a sum from 2 to the power of `exponent` on, which they do not
-/// double: see squares.c.
+/// The amount that the squares of a part add to any sum that is from 2^exponent to below
+/// 2^(exponent + 1) before and after. See squares.c.
 #[derive(Clone, Copy)]
 struct Increments {
     exponent: c_int,
+    /// For a sum that is an even multiple of the unit of its last bit, and for an odd multiple.
     of: [LongDouble; 2],
 }
 

@@ -267,7 +267,7 @@ pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 /// - Run: no result file (neighbours.R).
 /// - If wrong: if it is too low, kernel launches and copies take longer than the CPU. If it is too
 ///   high, the last passes of spanning trees and linkages are slow.
-pub const REQUEST_COORDINATES: usize = 1 << 26;
+pub const REQUEST_COORDINATES: usize = 1 << 22;
 
 /// Number of queries below which a request to a GPU takes about as long with fewer. A spanning tree
 /// divides its searches into requests of this size or more, since the edges found by one request

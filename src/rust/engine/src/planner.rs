@@ -17,8 +17,8 @@ impl Planner {
         Self { threads }
     }
 
-    /// Whether a GPU does the job faster: one large problem, many small ones that together are as
-    /// large, many pairs, or a large matrix.
+    /// Whether a GPU does the job faster: one large problem; many apriori clusters with enough
+    /// observations together; many pairs; or a large matrix. [`policy`] has the thresholds.
     pub fn prefers_gpu(&self, work: &Workload) -> bool {
         match *work {
             Workload::Agglomeration {

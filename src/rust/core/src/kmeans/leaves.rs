@@ -43,7 +43,7 @@ const ERROR: usize = DIRECTIONS;
 /// The field with the number of the observation's row.
 const ROW: usize = DIRECTIONS + 1;
 
-/// The bits of the fields of an observation.
+/// The bits of the fields of an observation; after `to_leaf()`, a leaf's fields are transposed.
 type Fields = [u32; FIELDS];
 
 /// All observations, in the order of the leaves.
@@ -53,8 +53,9 @@ pub struct Leaves<'a> {
     /// By leaf, each field of its [`LEAF`] observations, one field after the other; the last leaf
     /// repeats its last observation.
     fields: Vec<Fields>,
-    /// By observation: the distance to the nearest center, with the error of its projection.
-    reach: Vec<f32>,
+    /// By observation: an upper bound on the distance to the nearest center, in units of the frame,
+    /// plus the bound on the error of the observation's projection.
+    search_radius: Vec<f32>,
     /// By observation: the number of the nearest center.
     nearest: Vec<u32>,
     leaves: Vec<Region>,
@@ -72,7 +73,7 @@ pub struct Nearer {
 /// A branch, and the parts of [`Leaves`] that a new center changes in it.
 struct Branch<'a> {
     fields: &'a [Fields],
-    reach: &'a mut [f32],
+    search_radius: &'a mut [f32],
     nearest: &'a mut [u32],
     leaves: &'a mut [Region],
     region: &'a mut Region,
@@ -118,7 +119,7 @@ impl<'a> Leaves<'a> {
             x,
             directions,
             fields,
-            reach: memory::filled(CLUSTERS, n, f32::INFINITY)?,
+            search_radius: memory::filled(CLUSTERS, n, f32::INFINITY)?,
             nearest: memory::filled(CLUSTERS, n, 0)?,
             branches: leaves.chunks(LEAVES).map(joined).collect(),
             leaves,
@@ -130,19 +131,24 @@ impl<'a> Leaves<'a> {
         let (scale, margin) = (self.directions.scale, Margin::new(self.x.ncols()));
         self.fields
             .par_chunks(LEAF)
-            .zip(self.reach.par_chunks_mut(LEAF))
+            .zip(self.search_radius.par_chunks_mut(LEAF))
             .zip(&mut self.leaves)
-            .for_each(|((fields, reaches), leaf)| {
+            .for_each(|((fields, search_radii), leaf)| {
                 let fields = fields.as_flattened();
-                for (i, reach) in reaches.iter_mut().enumerate() {
+                for (i, search_radius) in search_radii.iter_mut().enumerate() {
                     let square = squares[fields[ROW * LEAF + i] as usize];
                     let error = f32::from_bits(fields[ERROR * LEAF + i]);
-                    *reach = reach_of(square, error, scale, margin);
+                    *search_radius = search_radius_of(square, error, scale, margin);
                 }
-                leaf.reach = reaches.iter().fold(0.0, |most, &reach| most.max(reach));
+                leaf.search_radius = search_radii
+                    .iter()
+                    .fold(0.0, |most, &radius| most.max(radius));
             });
         for (branch, leaves) in self.branches.iter_mut().zip(self.leaves.chunks(LEAVES)) {
-            branch.reach = leaves.iter().map(|leaf| leaf.reach).fold(0.0, f32::max);
+            branch.search_radius = leaves
+                .iter()
+                .map(|leaf| leaf.search_radius)
+                .fold(0.0, f32::max);
         }
     }
 
@@ -172,18 +178,20 @@ impl<'a> Leaves<'a> {
         let open: Vec<Branch> = self
             .fields
             .chunks(OBSERVATIONS)
-            .zip(self.reach.chunks_mut(OBSERVATIONS))
+            .zip(self.search_radius.chunks_mut(OBSERVATIONS))
             .zip(self.nearest.chunks_mut(OBSERVATIONS))
             .zip(self.leaves.chunks_mut(LEAVES))
             .zip(&mut self.branches)
             .filter(|(_, region)| region.is_open(&new.projected))
-            .map(|((((fields, reach), nearest), leaves), region)| Branch {
-                fields,
-                reach,
-                nearest,
-                leaves,
-                region,
-            })
+            .map(
+                |((((fields, search_radius), nearest), leaves), region)| Branch {
+                    fields,
+                    search_radius,
+                    nearest,
+                    leaves,
+                    region,
+                },
+            )
             .collect();
         let visit = |branch: Branch| branch.visit(&new, squares, &is_settled);
         match open.len() {
@@ -222,9 +230,9 @@ impl NewCenter<'_> {
     }
 }
 
-/// The reach of an observation, given its squared distance to its nearest center and the error of
-/// its projection.
-fn reach_of(square: f64, error: f32, scale: f64, margin: Margin) -> f32 {
+/// The search radius of an observation, given its squared distance to its nearest center and the
+/// error of its projection.
+fn search_radius_of(square: f64, error: f32, scale: f64, margin: Margin) -> f32 {
     let distance = margin.above(square.sqrt()) * scale * (1.0 + 4.0 * UNIT_ROUNDOFF);
     up(distance + f64::from(error))
 }
@@ -242,11 +250,11 @@ impl Branch<'_> {
         let leaves = self
             .fields
             .chunks(LEAF)
-            .zip(self.reach.chunks_mut(LEAF))
+            .zip(self.search_radius.chunks_mut(LEAF))
             .zip(self.nearest.chunks_mut(LEAF))
             .zip(&mut *self.leaves);
         let mut changed = false;
-        for (((fields, reach), nearest), leaf) in leaves {
+        for (((fields, search_radius), nearest), leaf) in leaves {
             if !leaf.is_open(&new.projected) {
                 continue;
             }
@@ -255,7 +263,7 @@ impl Branch<'_> {
             dispatch(OpenKernel {
                 center: &new.projected,
                 fields,
-                reach,
+                search_radius,
                 open: &mut open,
             });
             let row = |i: u32| fields[ROW * LEAF + i as usize] as usize;
@@ -268,19 +276,21 @@ impl Branch<'_> {
                         let i = i as usize;
                         nearest[i] = new.number;
                         let error = f32::from_bits(fields[ERROR * LEAF + i]);
-                        reach[i] = reach_of(square, error, new.scale, new.margin);
+                        search_radius[i] = search_radius_of(square, error, new.scale, new.margin);
                         nearer.push(Nearer { row, square });
                     }
                 }
             }
             if nearer.len() > before {
-                leaf.reach = reach.iter().fold(0.0, |most, &reach| most.max(reach));
+                leaf.search_radius = search_radius
+                    .iter()
+                    .fold(0.0, |most, &radius| most.max(radius));
                 changed = true;
             }
         }
         if changed {
-            let reaches = self.leaves.iter().map(|leaf| leaf.reach);
-            self.region.reach = reaches.fold(0.0, f32::max);
+            let search_radii = self.leaves.iter().map(|leaf| leaf.search_radius);
+            self.region.search_radius = search_radii.fold(0.0, f32::max);
         }
         nearer
     }
@@ -323,7 +333,7 @@ fn split(fields: &mut [Fields], monitor: &Monitor) -> Result<()> {
 fn to_leaf(observations: &mut [Fields]) -> Region {
     let mut arranged = [0; FIELDS * LEAF];
     let mut region = Region {
-        reach: f32::INFINITY,
+        search_radius: f32::INFINITY,
         ..Region::EMPTY
     };
     for (i, fields) in observations.iter().enumerate() {
@@ -345,7 +355,7 @@ fn to_leaf(observations: &mut [Fields]) -> Region {
 struct OpenKernel<'a> {
     center: &'a Projected,
     fields: &'a [u32],
-    reach: &'a [f32],
+    search_radius: &'a [f32],
     open: &'a mut Vec<u32>,
 }
 
@@ -357,7 +367,7 @@ impl WithSimd for OpenKernel<'_> {
         let Self {
             center,
             fields,
-            reach,
+            search_radius,
             open,
         } = self;
         let mut squares = [0.0f32; LEAF];
@@ -368,8 +378,8 @@ impl WithSimd for OpenKernel<'_> {
             }
         }
         let mut is_open = [0u8; LEAF];
-        for ((is_open, &square), &reach) in is_open.iter_mut().zip(&squares).zip(reach) {
-            *is_open = u8::from(may_be_nearer(square, reach, center.error));
+        for ((is_open, &square), &radius) in is_open.iter_mut().zip(&squares).zip(search_radius) {
+            *is_open = u8::from(may_be_nearer(square, radius, center.error));
         }
         for (eight, flags) in is_open.chunks_exact(8).enumerate() {
             let mut flags = u64::from_le_bytes(flags.try_into().expect("eight of them"));

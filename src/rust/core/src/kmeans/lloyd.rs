@@ -18,7 +18,7 @@ use crate::observations::Observations;
 
 /// Number of pairs of coordinates that a task compares: a fraction of a second. If larger, an
 /// interrupt is answered late.
-const COORDINATES_AT_A_TIME: usize = 1 << 28;
+const COORDINATE_PAIRS_AT_A_TIME: usize = 1 << 28;
 
 /// Smallest number of observations per task, however many centers there are: enough to use centers
 /// many times while they are in the cache. Only the time depends on it.
@@ -157,7 +157,7 @@ impl<'a> Lloyd<'a> {
             margin: self.margin,
         };
         let x = self.x;
-        let rows = COORDINATES_AT_A_TIME / self.centers.len();
+        let rows = COORDINATE_PAIRS_AT_A_TIME / self.centers.len();
         let rows = rows.clamp(FEWEST_OBSERVATIONS, OBSERVATIONS_AT_A_TIME);
         self.assignments
             .par_chunks_mut(rows)

@@ -7,12 +7,12 @@
 use super::directions::{Projected, DIRECTIONS, SLACK};
 
 /// A box around the projections of some observations, and the greatest of their
-/// [reaches](super::leaves::Leaves).
+/// [search radii](super::leaves::Leaves).
 #[derive(Debug, Clone, Copy)]
 pub struct Region {
     pub low: [f32; DIRECTIONS],
     pub high: [f32; DIRECTIONS],
-    pub reach: f32,
+    pub search_radius: f32,
 }
 
 impl Region {
@@ -20,7 +20,7 @@ impl Region {
     pub const EMPTY: Self = Self {
         low: [f32::INFINITY; DIRECTIONS],
         high: [f32::NEG_INFINITY; DIRECTIONS],
-        reach: 0.0,
+        search_radius: 0.0,
     };
 
     /// The region of the observations of both regions.
@@ -29,7 +29,7 @@ impl Region {
             self.low[k] = self.low[k].min(other.low[k]);
             self.high[k] = self.high[k].max(other.high[k]);
         }
-        self.reach = self.reach.max(other.reach);
+        self.search_radius = self.search_radius.max(other.search_radius);
         self
     }
 
@@ -40,7 +40,7 @@ impl Region {
             let difference = (low - at).max(at - high).max(0.0);
             square += difference * difference;
         }
-        may_be_nearer(square, self.reach, center.error)
+        may_be_nearer(square, self.search_radius, center.error)
     }
 }
 
@@ -54,7 +54,7 @@ pub fn projections_tell_most(columns: usize) -> bool {
 /// Whether an observation may be nearer to a center, given the squared distance of their
 /// projections. The least normal number covers the rounding of squares that underflow.
 #[inline(always)]
-pub fn may_be_nearer(square: f32, reach: f32, error: f32) -> bool {
-    let limit = reach + error;
+pub fn may_be_nearer(square: f32, search_radius: f32, error: f32) -> bool {
+    let limit = search_radius + error;
     square * (1.0 - SLACK) <= limit * limit + f32::MIN_POSITIVE
 }

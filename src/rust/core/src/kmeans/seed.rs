@@ -42,12 +42,13 @@ struct SeedingWeights {
 /// rows.
 ///
 /// Takes O(n·k·p) time, in practice much less: the leaves of a k-d tree exclude most observations,
-/// and the triangle inequality more. Takes O(n + k) memory. Works on the threads of the calling
-/// pool. `scale` is that of the frame of `x` ([`super::frame::Frame::scale`]).
+/// and the triangle inequality more. Takes O(n + k) memory besides the k·p centers. Works on the
+/// threads of the calling pool. `scale` is that of the frame of `x`
+/// ([`super::frame::Frame::scale`]).
 ///
 /// # Errors
-/// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Interrupt` when the
-/// monitor says stop.
+/// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Memory` if there is not
+/// enough memory, `Error::Interrupt` when the monitor says stop.
 pub fn seed(
     x: &Observations,
     scale: f64,

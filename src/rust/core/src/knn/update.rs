@@ -11,8 +11,9 @@ use crate::neighbours::{Exclusion, NeighbourDevice, NeighbourRequest, Space};
 /// The progress of the update of a graph with a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UpdateProgress {
-    /// Number of queries of the block that are finished, in the order of [`Graph::update`].
-    queries: usize,
+    /// Number of finished searches: queries of the block in order or, if equal points are searched
+    /// as one, distinct queries in order.
+    searches: usize,
     /// Whether the monitor expects all queries of the block.
     announced: bool,
 }
@@ -65,18 +66,18 @@ impl Graph {
         };
         done.announce(queries.len(), monitor);
         let limits = self.limits()?;
-        let before = &mut done.queries;
+        let finished = &mut done.searches;
         device.cpu().install(|| {
             let mut neighbours = device.references(space, monitor)?;
             let request = NeighbourRequest {
-                queries: &queries[*before..],
+                queries: &queries[*finished..],
                 wanted: self.k,
-                limits: limits.as_ref().map(|limits| &limits[*before..]),
+                limits: limits.as_ref().map(|limits| &limits[*finished..]),
                 exclusion,
             };
             neighbours.nearest_in_blocks(&request, &mut |nearest| {
-                self.merge_lists(*before, block.first, nearest);
-                *before += nearest.len();
+                self.merge_lists(*finished, block.first, nearest);
+                *finished += nearest.len();
                 monitor.advance(nearest.len() as u64);
                 Ok(())
             })
@@ -108,27 +109,27 @@ impl Graph {
             references: search.references,
         };
         done.announce(block.queries.len(), monitor);
-        let before = &mut done.queries;
+        let finished = &mut done.searches;
         device.cpu().install(|| {
             let mut neighbours = device.references(space, monitor)?;
             let request = NeighbourRequest {
-                queries: &queries[*before..],
+                queries: &queries[*finished..],
                 wanted: wanted.min(search.references),
-                limits: limits.as_ref().map(|limits| &limits[*before..]),
+                limits: limits.as_ref().map(|limits| &limits[*finished..]),
                 exclusion: Exclusion::Nothing,
             };
             neighbours.nearest_in_blocks(&request, &mut |nearest| {
                 for found in nearest.iter() {
                     monitor.check()?;
                     let found = first_members(found, distinct, block.references, wanted);
-                    let equal = search.rows_of(queries[*before]);
+                    let equal = search.rows_of(queries[*finished]);
                     for &query in equal {
                         let found = found.iter().copied();
                         let others = found.filter(|&(_, other)| !search.is_itself(query, other));
                         let place = query as usize - block.queries.start;
                         self.merge_list(place, block.first, others);
                     }
-                    *before += 1;
+                    *finished += 1;
                     monitor.advance(equal.len() as u64);
                 }
                 Ok(())

@@ -15,18 +15,19 @@ use crate::neighbours::{Exclusion, NeighbourDevice, NeighbourRequest, Neighbours
 /// Only the time depends on it.
 const FIRST_WANTED: usize = 64;
 
-/// Each further search asks for this multiple of neighbours. So n neighbours take about log(n /
-/// [`FIRST_WANTED`]) / log(8) searches. Only the time depends on it.
+/// Each further search asks for this multiple of neighbours. A query with n neighbours takes one
+/// search for n < [`FIRST_WANTED`], otherwise at most 2 + ⌊log₈(n / [`FIRST_WANTED`])⌋. Only the
+/// time depends on it.
 const WANTED_FACTOR: usize = 8;
 
-/// Largest number of neighbours that one request can find: 67 MB in two lists.
+/// Largest number of neighbours that a request of several queries can find: 67 MB in two lists.
 /// If too large, memory may run out.
 const MOST_FOUND: usize = 1 << 21;
 
 /// Largest number of repeated requests whose lists are held at a time: 16 bytes for each neighbour,
-/// 134 MB. Further queries are searched again later. That happens in the first batches only, since
-/// later batches begin with more neighbours.
-const MOST_LISTS: usize = 4;
+/// 134 MB. Further queries are searched again later. Only the first batches have further queries,
+/// since later batches begin with more neighbours.
+const MOST_REPEATED_REQUESTS: usize = 4;
 
 /// The references within a radius of each query, nearest first, ties by index.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -187,7 +188,7 @@ impl<'a> RangeSearch<'a> {
         while !open.is_empty() {
             wanted = wanted.min(self.references);
             // The lists of these queries are all held at the same time.
-            if let Some(&beyond) = open.get(MOST_LISTS * queries_per_request(wanted)) {
+            if let Some(&beyond) = open.get(MOST_REPEATED_REQUESTS * queries_per_request(wanted)) {
                 open.retain(|&at| at < beyond);
                 lists.truncate(beyond - some.start);
             }

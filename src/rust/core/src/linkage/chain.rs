@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those
+/// The merges that join all clusters of `matrix`, whose sizes are `sizes`, each merge after those
 /// of its parts. Overwrites `matrix`.
 ///
 /// The chain goes from a cluster to its nearest neighbour, from there to the next nearest

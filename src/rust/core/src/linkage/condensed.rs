@@ -12,7 +12,8 @@ use crate::tasks::pieces;
 
 /// The type of a stored dissimilarity. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
-    /// The largest accepted magnitude of a dissimilarity: squares and sums must not overflow.
+    /// The largest accepted magnitude of a dissimilarity, after squaring for ward.D2. Sums over
+    /// clusters then do not overflow; see `LARGEST_SIZE` in matrix.rs.
     const LARGEST: f64;
 
     /// Rounds a dissimilarity to its stored form.
@@ -21,15 +22,14 @@ pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
     /// The dissimilarity in double precision.
     fn load(self) -> f64;
 
-    /// The stored values as doubles; converted in `scratch` unless they are doubles.
-    fn as_stored<'a>(stored: &'a [Self], scratch: &'a mut [f64]) -> &'a [f64];
+    /// The stored values as doubles; `scratch` holds them unless they are stored as doubles.
+    fn to_doubles<'a>(stored: &'a [Self], scratch: &'a mut [f64]) -> &'a [f64];
 
     /// The stored values, to be overwritten, if they are doubles.
     fn as_doubles_mut(stored: &mut [Self]) -> Option<&mut [f64]>;
 
-    /// Given values, rounded as if they were stored; converted in `scratch` if rounding changes
-    /// them.
-    fn as_given<'a>(values: &'a [f64], scratch: &'a mut [f64]) -> &'a [f64];
+    /// Values rounded to the stored precision, as doubles; `scratch` holds them if they change.
+    fn rounded<'a>(values: &'a [f64], scratch: &'a mut [f64]) -> &'a [f64];
 }
 
 impl Stored for f64 {
@@ -45,7 +45,7 @@ impl Stored for f64 {
         self
     }
 
-    fn as_stored<'a>(stored: &'a [Self], _: &'a mut [f64]) -> &'a [f64] {
+    fn to_doubles<'a>(stored: &'a [Self], _: &'a mut [f64]) -> &'a [f64] {
         stored
     }
 
@@ -53,7 +53,7 @@ impl Stored for f64 {
         Some(stored)
     }
 
-    fn as_given<'a>(values: &'a [f64], _: &'a mut [f64]) -> &'a [f64] {
+    fn rounded<'a>(values: &'a [f64], _: &'a mut [f64]) -> &'a [f64] {
         values
     }
 }
@@ -73,7 +73,7 @@ impl Stored for f32 {
         f64::from(self)
     }
 
-    fn as_stored<'a>(stored: &'a [Self], scratch: &'a mut [f64]) -> &'a [f64] {
+    fn to_doubles<'a>(stored: &'a [Self], scratch: &'a mut [f64]) -> &'a [f64] {
         let values = stored.iter().map(|value| value.load());
         fill(scratch, stored.len(), values)
     }
@@ -82,7 +82,7 @@ impl Stored for f32 {
         None
     }
 
-    fn as_given<'a>(values: &'a [f64], scratch: &'a mut [f64]) -> &'a [f64] {
+    fn rounded<'a>(values: &'a [f64], scratch: &'a mut [f64]) -> &'a [f64] {
         let stored = values.iter().map(|&value| Self::store(value).load());
         fill(scratch, values.len(), stored)
     }
@@ -122,8 +122,9 @@ pub fn check<T: Stored>(row: &[f64], slot: usize) -> Result<()> {
         _ => "NA/NaN/Inf".into(),
     };
     Err(Error::Input(format!(
-        "`x` has {value} between observations {} and {}; dissimilarities must be finite, and at \
-         most {:e} (ward.D2: its square root)",
+        "`x` has {value} between observations {} and {}; dissimilarities, given or computed from \
+         rows, must be finite, and at most {:e} (ward.D2: its square root): rescale `x` if they \
+         overflow",
         slot + 1,
         other + 1,
         T::LARGEST

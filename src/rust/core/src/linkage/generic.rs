@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, in order. Overwrites
+/// The merges that join all clusters of `matrix`, whose sizes are `sizes`, in order. Overwrites
 /// `matrix`.
 ///
 /// Each cluster keeps its nearest neighbour among higher slots. If the neighbour becomes farther,
@@ -38,7 +38,7 @@ pub fn merges<T: Stored>(
     let mut scratch = vec![0.0; n];
     for slot in 0..n - 1 {
         monitor.check()?;
-        check::<T>(T::as_stored(state.matrix.row(slot), &mut scratch), slot)?;
+        check::<T>(T::to_doubles(state.matrix.row(slot), &mut scratch), slot)?;
         let nearest = state.search_above(slot);
         state.nearest.push(nearest);
         monitor.advance((n - 1 - slot) as u64);

@@ -2,9 +2,10 @@
 //! doi:10.1093/comjnl/9.4.373), as in R's `hclust`.
 //!
 //! To add a reducible linkage: append a variant to [`Linkage`] and [`Linkage::ALL`], its name to
-//! [`Linkage::name`], its recurrence to [`Linkage::update`], and, if the recurrence is not monotone
-//! in the size of the third cluster, its bound to [`Linkage::lower_bound`]: the default there is
-//! valid only if size 0 gives the least value. The CPU computes it until a device has a kernel.
+//! [`Linkage::name`] and its recurrence to [`Linkage::update`]. The default of
+//! [`Linkage::lower_bound`] is the update for a third cluster of size 0. If another size can give
+//! less, add a bound there: otherwise pairs merge too early. The CPU computes a linkage until a
+//! device has a kernel for it.
 
 use crate::error::{Error, Result};
 

@@ -28,9 +28,9 @@ const LARGEST_SIZE: f64 = 1e60;
 ///
 /// # Errors
 /// `Error::Input` if the numbers disagree, fewer than 2 observations are given, a size is not from
-/// 1e-60 to 1e60, a dissimilarity is NaN or of magnitude above 1e150 (1e30 in single precision), or
-/// a height overflows; `Error::Memory` if there is not enough memory; `Error::Interrupt` when the
-/// monitor says stop.
+/// 1e-60 to 1e60, a dissimilarity (with ward.D2: its square) is NaN or of magnitude above 1e150
+/// (1e30 in single precision), or a height overflows; `Error::Memory` if there is not enough
+/// memory; `Error::Interrupt` when the monitor says stop.
 pub fn linkage(
     source: DissimilaritySource,
     n: usize,

@@ -7,15 +7,16 @@ use crate::error::Result;
 use crate::memory;
 
 /// Bytes per observation in addition to the matrix: its nearest clusters, twice, and rows of the
-/// matrix for each thread. Measured: 1,000 to 2,000. If too low, memory may run out during the
-/// linkage.
+/// matrix for each thread: 32 bytes, and 8 for each slot of a union. Measured with 2 threads: 1,000
+/// to 2,000; many threads need more. If too low, memory may run out during the linkage.
 const PER_OBSERVATION: f64 = 2000.0;
 
 /// Checks that there is memory for linkage, in addition to given dissimilarities.
 ///
 /// The need depends on the data: the first contraction makes a matrix of the remaining clusters,
-/// with 0.4 to 0.9 of the former size, and keeps some of the former columns. The factors here are
-/// for usual data; the contraction itself checks its memory.
+/// with 0.4 to 0.9 of the former size, and keeps some of the former columns. The factors are from
+/// inst/benchmarks/results/2026-11-26-cpu-memory.csv, rows `linkage` and `dist`; data in one column
+/// needed up to 1.22 times as much. The contraction itself checks its memory.
 ///
 /// # Errors
 /// `Error::Memory`, which says how much memory is needed.

@@ -16,8 +16,8 @@ const UNIONS_AT_A_TIME: usize = 1 << 12;
 /// Number of unions that a thread computes at a time. Only the time depends on it.
 const UNIONS_PER_TASK: usize = 64;
 
-/// A linkage whose distances depend only on two numbers and the mean of each cluster: not average
-/// linkage alone. The numbers of the linkages in mean_linkage/launch.cuh are in this order.
+/// A linkage whose distance of two clusters follows from three values of each: its mean, its size,
+/// and v of [`MeanLinkage::Average`]. `enum MeanLinkage` in mean_linkage/launch.cuh has this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeanLinkage {
     /// √(2ab/(a+b))·‖α−β‖ for sizes a, b and means α, β: the root of twice the sum of squares that
@@ -53,7 +53,7 @@ pub struct RemainingClusters<'a> {
     /// By cluster: number of members.
     pub sizes: &'a [f64],
     /// By cluster: v of [`MeanLinkage::Average`].
-    pub variances: &'a [f64],
+    pub half_variances: &'a [f64],
     /// By cluster: the distance of the nearest other cluster; and its number. `None` if they are to
     /// be searched for.
     pub nearest: Option<(&'a [f64], &'a [u32])>,
@@ -74,8 +74,8 @@ pub struct ClusterMeans {
     means: Array2<f64>,
     /// By slot: number of members, 0 for an empty slot.
     sizes: Vec<f64>,
-    /// By slot: v of [`MeanLinkage::Average`]; not used for Ward's linkage.
-    variances: Vec<f64>,
+    /// By slot: half the variance, v of [`MeanLinkage::Average`]; Ward's linkage does not use it.
+    half_variances: Vec<f64>,
 }
 
 impl ClusterMeans {
@@ -89,7 +89,7 @@ impl ClusterMeans {
             linkage,
             means: matrix::stacked_on_threads(&[points.view()], points.columns())?,
             sizes: memory::collected(memory::COPY_OF_OBSERVATIONS, sizes.iter().copied())?,
-            variances: memory::zeros(memory::COPY_OF_OBSERVATIONS, sizes.len())?,
+            half_variances: memory::zeros(memory::COPY_OF_OBSERVATIONS, sizes.len())?,
         })
     }
 
@@ -131,7 +131,7 @@ impl ClusterMeans {
             linkage: self.linkage,
             means: matrix::take_rows(self.values(), self.columns(), slots)?,
             sizes: of_slots(&self.sizes)?,
-            variances: of_slots(&self.variances)?,
+            half_variances: of_slots(&self.half_variances)?,
         })
     }
 
@@ -143,7 +143,7 @@ impl ClusterMeans {
             columns: self.columns(),
             means: self.values(),
             sizes: &self.sizes,
-            variances: &self.variances,
+            half_variances: &self.half_variances,
             nearest: Some(nearest),
         }
     }
@@ -190,7 +190,7 @@ impl ClusterMeans {
                 (2.0 * (a * b) / (a + b) * square).sqrt()
             }
             MeanLinkage::Average | MeanLinkage::Mcquitty => {
-                0.5 * square + (self.variances[i] + self.variances[j])
+                0.5 * square + (self.half_variances[i] + self.half_variances[j])
             }
         }
     }
@@ -202,7 +202,7 @@ impl ClusterMeans {
         let mut means = vec![0.0; pairs.len().min(UNIONS_AT_A_TIME) * p];
         for pairs in pairs.chunks(UNIONS_AT_A_TIME) {
             let unions = pairs.par_iter().zip(means.par_chunks_exact_mut(p));
-            let variances: Vec<f64> = unions
+            let half_variances: Vec<f64> = unions
                 .with_min_len(UNIONS_PER_TASK)
                 .map(|(&(lower, higher), mean)| self.union(lower as usize, higher as usize, mean))
                 .collect();
@@ -217,16 +217,16 @@ impl ClusterMeans {
                 |&(lower, _)| lower,
                 |&(_, mean), row| row.copy_from_slice(mean),
             );
-            for (&(lower, higher), variance) in pairs.iter().zip(variances) {
+            for (&(lower, higher), half_variance) in pairs.iter().zip(half_variances) {
                 let (lower, higher) = (lower as usize, higher as usize);
-                self.variances[lower] = variance;
+                self.half_variances[lower] = half_variance;
                 self.sizes[lower] += self.sizes[higher];
                 self.sizes[higher] = 0.0;
             }
         }
     }
 
-    /// Writes the mean of the union of two clusters to `mean`. Returns its variance.
+    /// Writes the mean of the union of two clusters to `mean`. Returns half its variance.
     fn union(&self, lower: usize, higher: usize, mean: &mut [f64]) -> f64 {
         let share = self.linkage.share([self.sizes[lower], self.sizes[higher]]);
         let rows = self.row(lower).iter().zip(self.row(higher));
@@ -236,7 +236,7 @@ impl ClusterMeans {
             square += difference * difference;
             *mean = from + share * difference;
         }
-        let [a, b] = [lower, higher].map(|slot| self.variances[slot]);
+        let [a, b] = [lower, higher].map(|slot| self.half_variances[slot]);
         (1.0 - share) * a + share * b + 0.5 * share * (1.0 - share) * square
     }
 }

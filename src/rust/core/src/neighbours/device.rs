@@ -52,8 +52,8 @@ pub trait NeighbourDevice: Device {
 /// A function that receives the answers block by block.
 pub type BlockSink<'a> = dyn FnMut(&NeighbourLists) -> Result<()> + Send + 'a;
 
-/// Largest number of neighbours in the lists of a block of queries; each takes 32 bytes while the
-/// lists are copied. Only memory and speed depend on it.
+/// Largest number of neighbours in the lists of a block of several queries, 32 bytes each while the
+/// lists are copied. A block of one query may have more. Only memory and speed depend on it.
 pub const MOST_LISTED: usize = 1 << 21;
 
 /// References on a device, ready for searches.
@@ -65,8 +65,9 @@ pub trait Neighbours: Send + Sync {
     /// device.
     fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists>;
 
-    /// Answers a request of any size block by block: `sink` receives the answers of the first
-    /// [`Neighbours::batch`] queries, then the answers of the next block, and so on.
+    /// Answers a request of any size block by block: `sink` receives the answers of the first block
+    /// of queries, then of the next, and so on. A block has [`Neighbours::batch`] queries, or fewer
+    /// if their lists would hold more than [`MOST_LISTED`] neighbours.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`], and the errors of `sink`.
@@ -103,7 +104,7 @@ pub trait Neighbours: Send + Sync {
     /// Number of queries that keep the device busy for a fraction of a second.
     fn batch(&self) -> usize;
 
-    /// Number of queries below which a request takes about as long with fewer.
+    /// Smallest useful request: fewer queries take about as long. Only the time depends on it.
     fn least_batch(&self) -> usize {
         256
     }

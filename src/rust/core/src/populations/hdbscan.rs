@@ -30,8 +30,8 @@ pub enum ExitRule {
 /// at which the leaf leaves its last cluster, and the greatest at which any leaf leaves that
 /// cluster or a cluster below it.
 ///
-/// Observations with so many equal ones that they leave at height 0, where the density is infinite,
-/// add nothing to masses. Otherwise, each such group would be the densest cluster.
+/// A group of equal observations that is joined at height 0, where the density is infinite, adds
+/// nothing to masses. Otherwise, each of these groups would be the densest cluster.
 ///
 /// # Errors
 /// `Error::Memory`.

@@ -67,7 +67,7 @@ impl Centred {
     }
 
     /// Number of columns.
-    pub fn width(&self) -> usize {
+    pub fn columns(&self) -> usize {
         self.mean.len()
     }
 
@@ -125,7 +125,7 @@ impl Factor {
         }
     }
 
-    /// Σ zᵢ·yᵢ / Dᵢ of each of `count` points z, for one point y per `by`, or z itself.
+    /// Σ zᵢ·yᵢ / Dᵢ for each of `count` points z and the point y = `by`; for `None`, Σ zᵢ² / Dᵢ.
     pub fn products(&self, z: &[f64], count: usize, by: Option<&[f64]>) -> Vec<f64> {
         let mut sums = vec![0.0; count];
         for (i, column) in z.chunks_exact(count).enumerate() {

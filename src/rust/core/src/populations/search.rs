@@ -39,7 +39,8 @@ const MIN_SHARE_LEFT: f64 = 0.25;
 
 /// The similarity of two groups: above 0, they belong together; otherwise they are apart.
 fn similarity(valley: Valley) -> f64 {
-    /// Weight of the weighted depth in the similarity of groups that belong together.
+    /// Factor of the weighted depth, so that the balanced depth mostly decides which groups are
+    /// most similar. It does not decide whether groups are apart: only the sign matters there.
     const WEIGHTED: f64 = 0.1;
 
     if valley.weighted < MAX_WEIGHTED_DEPTH_OF_SMALL_SIDE

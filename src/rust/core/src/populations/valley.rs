@@ -30,6 +30,14 @@ const LEAST_POINTS_LEFT: usize = 5;
 /// tails of 5 or 6 points.
 const COLUMNS_PER_POINT: usize = 2;
 
+/// Smallest number of points of both sides together, per column. With fewer, there is a line that
+/// separates any two samples of one cluster.
+const POINTS_PER_COLUMN: usize = 2;
+
+/// Distance beyond both medians, in spreads, up to which the density is computed. If too small, a
+/// peak may lie beyond.
+const SPREADS_BEYOND: f64 = 4.0;
+
 /// Weight, in points per column, of the covariance of all points together in the covariance of each
 /// side. With it, the covariance of a side with fewer points than columns has an inverse, and the
 /// reassignment does not follow the noise of these points.
@@ -83,8 +91,10 @@ impl Valley {
     pub fn between(a: &Group, b: &Group) -> Self {
         let least = a.points.count.min(b.points.count);
         let all = a.points.count + b.points.count;
-        let width = a.points.width();
-        if least < LEAST_POINTS.max(width / COLUMNS_PER_POINT) || all < 2 * width {
+        let columns = a.points.columns();
+        if least < LEAST_POINTS.max(columns / COLUMNS_PER_POINT)
+            || all < POINTS_PER_COLUMN * columns
+        {
             return Self::NONE;
         }
         let (a, b) = match reassign(a, b) {
@@ -116,7 +126,7 @@ impl Valley {
         if wide.is_nan() || wide <= 0.0 {
             return Self::NONE;
         }
-        let beyond = 4.0 * on_a.spread().max(on_b.spread());
+        let beyond = SPREADS_BEYOND * on_a.spread().max(on_b.spread());
         let (range_a, range_b) = (on_a.range(), on_b.range());
         let range = Interval {
             from: range_a.from.min(range_b.from).max(between.from - beyond),
@@ -168,7 +178,7 @@ enum Reassignment {
 
 /// Reassigns each point to the side with the higher posterior density, of two normal distributions.
 fn reassign(a: &Group, b: &Group) -> Reassignment {
-    let p = a.points.width();
+    let p = a.points.columns();
     let shared = covariance_of_all(&a.points, &b.points);
     let (Some(by_a), Some(by_b)) = (
         log_densities(a, b, &shared, true),
@@ -243,7 +253,7 @@ fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec
     const RIDGE: f64 = 1e-9;
 
     let side = if of_a { a } else { b };
-    let p = side.points.width();
+    let p = side.points.columns();
     let points = side.points.count as f64;
     let prior = SHARED_POINTS * p as f64;
     let sums = side.points.scatter.iter().zip(shared);
@@ -281,7 +291,7 @@ pub(super) fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
     /// 1.
     const RIDGE_OF_UNIT: f64 = 1e-10;
 
-    let p = a.width();
+    let p = a.columns();
     let delta: Vec<f64> = a.mean.iter().zip(&b.mean).map(|(a, b)| a - b).collect();
     let (per_a, per_b) = (1.0 / (a.count - 1) as f64, 1.0 / (b.count - 1) as f64);
     let mut within = Vec::with_capacity(a.scatter.len());

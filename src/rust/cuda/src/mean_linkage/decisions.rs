@@ -60,7 +60,7 @@ impl KernelsOnCpu {
             columns: points.columns(),
             means: points.values(),
             sizes,
-            variances: &vec![0.0; sizes.len()],
+            half_variances: &vec![0.0; sizes.len()],
             nearest: None,
         })
     }
@@ -69,7 +69,7 @@ impl KernelsOnCpu {
     fn merges_of(&self, remaining: &RemainingClusters<'_>) -> (Vec<Merge>, Counts) {
         let (n, columns, linkage) = (remaining.count(), remaining.columns, remaining.linkage);
         let (mut means, mut sizes) = (remaining.means.to_vec(), remaining.sizes.to_vec());
-        let mut variances = remaining.variances.to_vec();
+        let mut variances = remaining.half_variances.to_vec();
         let (mut distances, mut nearest) = match remaining.nearest {
             Some((distances, nearest)) => (distances.to_vec(), nearest.to_vec()),
             None => (vec![f64::NAN; n], vec![0; n]),
@@ -316,7 +316,7 @@ fn a_cycle_of_nearest_clusters_is_searched_again() {
         columns: 2,
         means: points.values(),
         sizes: &[1.0; 5],
-        variances: &[0.0; 5],
+        half_variances: &[0.0; 5],
         nearest: None,
     };
     let device = KernelsOnCpu::new(2);

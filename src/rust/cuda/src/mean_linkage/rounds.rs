@@ -184,7 +184,7 @@ impl LinkageMemory {
             Self {
                 means: stream.alloc(clusters.means.len())?,
                 sizes: stream.clone_htod(clusters.sizes)?,
-                variances: stream.clone_htod(clusters.variances)?,
+                variances: stream.clone_htod(clusters.half_variances)?,
                 single_means: stream.alloc(clusters.means.len())?,
                 distances: stream.alloc(n)?,
                 nearest: stream.alloc(n)?,

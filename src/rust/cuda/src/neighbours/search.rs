@@ -42,9 +42,9 @@ use gmhclust_core::Cpu;
 
 /// Number of pairs of coordinates of a batch in single precision. A device compares them in a
 /// fraction of a second. If it is larger, an interrupt is answered late.
-const BATCH_COORDINATES: usize = 1 << 41;
-/// As [`BATCH_COORDINATES`], in half precision.
-const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
+const BATCH_COORDINATE_PAIRS: usize = 1 << 41;
+/// As [`BATCH_COORDINATE_PAIRS`], in half precision.
+const BATCH_COORDINATE_PAIRS_OF_HALVES: usize = 1 << 43;
 
 /// Largest number of queries of a batch.
 const MOST_QUERIES: usize = 1 << 18;
@@ -309,8 +309,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
         let frame = &self.frames[0];
         let coordinates = match frame.precision() {
-            ViewPrecision::Single => BATCH_COORDINATES,
-            ViewPrecision::Half => BATCH_COORDINATES_OF_HALVES,
+            ViewPrecision::Single => BATCH_COORDINATE_PAIRS,
+            ViewPrecision::Half => BATCH_COORDINATE_PAIRS_OF_HALVES,
         };
         (coordinates / (frame.columns() * self.positions.references))
             .clamp(self.fewest_queries(), MOST_QUERIES)

@@ -140,8 +140,9 @@ pub fn write_whole(
     }
 }
 
-/// As [`write_whole`], unless the file exists already, which then stays. Of several processes that
-/// call this function at the same time, on several machines too, one writes the file.
+/// As [`write_whole`], unless the file exists already, which then stays. If several processes call
+/// this function at the same time, on several machines too, one writes the file. On a file system
+/// without hard links, each may write it and the last one stays, so all must write the same bytes.
 ///
 /// # Errors
 /// As [`write_whole`].

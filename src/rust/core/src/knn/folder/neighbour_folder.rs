@@ -20,11 +20,11 @@ use crate::monitor::Monitor;
 /// interrupt is answered late.
 const CHUNK: usize = 1 << 20;
 
-/// Writes the manifest of a new folder, unless the folder has a manifest. If several processes
-/// begin a folder at the same time, one of them writes its manifest.
+/// Writes the manifest of a new folder, unless the folder has a manifest. Processes that begin a
+/// folder at the same time must have the same manifest (see [`write_new`]).
 ///
 /// # Errors
-/// `Error::Input` if it cannot be written.
+/// `Error::Input` if it cannot be written; `Error::Memory` if the disk is full.
 pub fn begin(path: &Path, manifest: &Manifest) -> Result<()> {
     write_new(path, manifest::FILE, |file| {
         file.write(manifest.text().as_bytes())
@@ -146,7 +146,7 @@ impl Folder {
     ///
     /// # Errors
     /// `Error::Input` if a file cannot be written, or if `graph` does not have the size of the
-    /// block; `Error::Interrupt`.
+    /// block; `Error::Memory` if the disk is full or memory is short; `Error::Interrupt`.
     pub fn write(&self, block: usize, graph: &Graph, monitor: &Monitor) -> Result<()> {
         let rows = self.checked_rows_of(block)?;
         if graph.k != self.k() || graph.index.len() != count(&rows) * self.k() {

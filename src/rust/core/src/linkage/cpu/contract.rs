@@ -137,7 +137,7 @@ fn contract_block<T: Stored>(
             let all = 0..plan.steps.len();
             plan.merge_columns(&mut worker.row, all, slot as u32, size);
             write(&worker.row, &plan.lowest[new + 1..], to);
-            let seen = T::as_stored(to, &mut worker.scratch);
+            let seen = T::to_doubles(to, &mut worker.scratch);
             worker.visitor.visit(new, seen);
         }
     }
@@ -188,7 +188,7 @@ fn contract_cluster<T: Stored>(
     write(&parts[0].row, &plan.lowest[new + 1..], to);
     worker
         .visitor
-        .visit(new, T::as_stored(to, &mut worker.scratch));
+        .visit(new, T::to_doubles(to, &mut worker.scratch));
 }
 
 /// Writes the dissimilarities of `row` to some slots into `to`.

@@ -84,9 +84,9 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
         }
         match &self.source {
             MatrixSource::Given { values, n } => {
-                T::as_given(&values[row_start(*n, slot)..][..n - 1 - slot], scratch)
+                T::rounded(&values[row_start(*n, slot)..][..n - 1 - slot], scratch)
             }
-            MatrixSource::Own(matrix) => T::as_stored(matrix.row(slot), scratch),
+            MatrixSource::Own(matrix) => T::to_doubles(matrix.row(slot), scratch),
         }
     }
 

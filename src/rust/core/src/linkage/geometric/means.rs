@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::centred::centred;
-use super::near_clusters::{NearClusters, WANTED};
+use super::near_clusters::{NearClusters, ROUND_OF_METRIC, WANTED};
 use super::reciprocal_merges::ReciprocalMerges;
 use crate::dendrogram::Dendrogram;
 use crate::distinct::Distinct;
@@ -132,7 +132,7 @@ fn merges_of_distinct(
             columns,
             means: points.values(),
             sizes,
-            variances: &memory::zeros(memory::COPY_OF_OBSERVATIONS, n)?,
+            half_variances: &memory::zeros(memory::COPY_OF_OBSERVATIONS, n)?,
             nearest: None,
         };
         if let Some(merges) = device.merges_of_means(&clusters, monitor)? {
@@ -224,7 +224,7 @@ fn near_points(
     };
     references.nearest_in_blocks(&request, &mut |lists| {
         let of_query = |query: usize| {
-            let mut found = NearClusters::nearest(lists.of(query), 0);
+            let mut found = NearClusters::nearest(lists.of(query), ROUND_OF_METRIC);
             found.lower_bound -= rounding;
             found
         };

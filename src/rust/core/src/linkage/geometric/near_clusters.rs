@@ -10,6 +10,10 @@ pub const WANTED: usize = 12;
 /// clusters of its parts. Apart from ties, the tree does not depend on it.
 const KEPT: usize = 16;
 
+/// The round of the first search, whose distances are the metric's. Rounds of merges count from 1,
+/// so these distances are never taken for distances of the linkage.
+pub const ROUND_OF_METRIC: u32 = 0;
+
 /// The clusters near a cluster, with a lower bound on the distances of all others.
 #[derive(Debug, Clone, Copy)]
 pub struct NearClusters {

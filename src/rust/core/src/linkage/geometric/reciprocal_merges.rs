@@ -55,13 +55,19 @@ pub struct ReciprocalMerges<'a> {
     changed_in: Vec<u32>,
     nearest: Nearest,
     /// An upper bound on the distance by which rounding moves two means in a round.
-    rounding: f64,
+    rounding_per_round: f64,
     round: u32,
     merges: Vec<Merge>,
 }
 
-/// A cluster whose nearest cluster is not known, and the slot of the cluster that was merged into
-/// it in this round, if any.
+/// Share by which a lower bound is reduced, for the rounding of [`bound_of_union`] in all unions
+/// since the search. Each union adds a relative error below 8·2⁻⁵³, so the share covers 100,000
+/// unions in a row without a search. If too small, a cluster could merge with one that is not its
+/// nearest; if too large, more searches are needed.
+const BOUND_MARGIN: f64 = 1e-10;
+
+/// A cluster whose nearest cluster has to be found, or has just been found; and the slot of the
+/// cluster that was merged into it in this round, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Changed {
     slot: u32,
@@ -81,7 +87,7 @@ struct CopiedClusters {
 struct Settled {
     slot: u32,
     near: NearClusters,
-    /// `None` if a search has to find it.
+    /// The distance and the slot of the nearest cluster; `None` if only a search can find them.
     nearest: Option<(f64, u32)>,
 }
 
@@ -113,7 +119,7 @@ impl<'a> ReciprocalMerges<'a> {
             near,
             changed_in: memory::filled(CLUSTERS, n, 1)?,
             nearest: Nearest::new(n)?,
-            rounding: 8.0 * f64::EPSILON * length,
+            rounding_per_round: 8.0 * f64::EPSILON * length,
             round: 1,
             merges: memory::room(CLUSTERS, n - 1)?,
         })
@@ -366,7 +372,8 @@ impl<'a> ReciprocalMerges<'a> {
         sorted.extend(distances.into_iter().zip(others));
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let near = NearClusters::new(&sorted, near.lower_bound, self.round);
-        let lower_bound = near.lower_bound * (1.0 - 1e-10) - self.rounding(slot, near.lower_bound);
+        let lower_bound =
+            near.lower_bound * (1.0 - BOUND_MARGIN) - self.rounding(slot, near.lower_bound);
         let nearest = sorted.first().copied();
         Settled {
             slot,
@@ -379,7 +386,7 @@ impl<'a> ReciprocalMerges<'a> {
     /// of means since the search that gave the bound. Ward's distances grow with the roots of
     /// sizes; the others are half the square of the distance of means, plus variances.
     fn rounding(&self, slot: u32, distance: f64) -> f64 {
-        let of_means = self.rounding * f64::from(self.round);
+        let of_means = self.rounding_per_round * f64::from(self.round);
         match self.linkage {
             MeanLinkage::Ward => of_means * (2.0 * self.sizes[slot as usize]).sqrt(),
             MeanLinkage::Average | MeanLinkage::Mcquitty => {

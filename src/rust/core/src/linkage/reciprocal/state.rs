@@ -27,7 +27,7 @@ const STALE_PER_TASK: usize = 32;
 /// entries that have to be looked up grows with the slots. Only the time depends on it.
 const MOST_SLOTS: u32 = 64;
 
-/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after the
+/// The merges that join all clusters of `matrix`, whose sizes are `sizes`, each merge after the
 /// merges of its parts. Merges name a cluster by its lowest slot.
 ///
 /// Takes O(n²) time for n clusters.
@@ -67,7 +67,7 @@ struct StaleSlots<'a> {
     /// node, or of the node's two parts if it was merged just now. Each has its dissimilarity if
     /// that is unchanged.
     neighbours: Vec<(u32, Option<f64>)>,
-    /// By slot: the end of its neighbours.
+    /// For each of `slots`, in turn: the end of its neighbours in `neighbours`.
     ends: Vec<usize>,
     /// The entries of the matrix that [`MatrixReciprocalMerges::dissimilarity`] reads for these
     /// neighbours, in order.
@@ -192,7 +192,7 @@ impl MatrixReciprocalMerges {
         merged_into
     }
 
-    /// The slots whose nearest neighbour has to be found again after slots merged into these.
+    /// The slots whose nearest neighbour has to be found again, given the value of `merge()`.
     fn stale_slots(&self, merged_into: &[u32]) -> Vec<u32> {
         let was_merged = |slot: u32| slot != NONE && merged_into[slot as usize] != NONE;
         let is_stale = |&slot: &u32| {

@@ -98,8 +98,8 @@ fn space_of(points: &Points) -> Space<'_> {
     }
 }
 
-/// The tree of points whose distances are numbers; `known` are the lists of nearest points, if they
-/// are known.
+/// The tree of points whose distances are numbers. `known` are the lists of nearest points, if they
+/// are known; they are not used if equal points are searched as one.
 fn weighted_tree(
     points: &Points,
     weights: Weights,
@@ -167,7 +167,7 @@ fn with_equal_points(
     Some(edges)
 }
 
-/// As [`weighted_tree`], with a search for each point.
+/// As [`weighted_tree`], but treats equal points like all others.
 fn tree_of_all(
     points: &Points,
     weights: Weights,

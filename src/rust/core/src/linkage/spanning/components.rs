@@ -17,8 +17,9 @@ use crate::tasks::on_slots;
 /// First words of a memory error, before the number of bytes.
 const COMPONENTS: &str = "the components of a spanning tree need";
 
-/// Number of points of other components that a search finds. A larger number makes searches slower
-/// and rarer. Only the time depends on it.
+/// Number of points of other components that the first search of a point asks for, and the most
+/// that a point keeps. A repeated search asks for twice as many as the one before. A larger number
+/// makes searches slower and rarer. Only the time depends on it.
 const WANTED: usize = 8;
 
 /// Number of points per task of a thread. Only the time depends on it.

@@ -61,7 +61,7 @@ impl LabelledSets {
         for &(root, to) in &united {
             roots[root as usize] = to;
         }
-        // Doubles the way from each point to a root until all have come to one.
+        // Pointer jumping: halves the depth of each point until every point refers to its root.
         for _ in 0..=u32::BITS {
             let ways = next
                 .par_iter_mut()
@@ -77,7 +77,7 @@ impl LabelledSets {
                 return united.into_iter().map(|(root, _)| root).collect();
             }
         }
-        unreachable!("there is no circle");
+        unreachable!("there is no cycle");
     }
 
     /// The root of the largest set.

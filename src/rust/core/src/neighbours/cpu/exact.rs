@@ -15,7 +15,7 @@ use crate::simd::{dispatch, doubles};
 
 /// Largest number of queries that share a pass over the references, and with it the cost of
 /// transposing the references. Only the time depends on it.
-pub const QUERIES: usize = 64;
+pub const QUERIES_PER_PASS: usize = 64;
 
 /// A query and its nearest references so far.
 pub struct ExactQuery {
@@ -24,7 +24,7 @@ pub struct ExactQuery {
     pub best: TopK,
 }
 
-/// Finds the nearest references of at most [`QUERIES`] queries of a request.
+/// Finds the nearest references of at most [`QUERIES_PER_PASS`] queries of a request.
 ///
 /// Takes O(n·p) time per query, for n references of p columns.
 ///

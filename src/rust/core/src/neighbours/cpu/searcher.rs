@@ -7,7 +7,7 @@ use super::frames::frames;
 use super::open_query::{capacity, Answer, OpenQuery, Outcome};
 use super::reference_blocks::{ReferenceBlocks, LANES};
 use super::search_space::SearchSpace;
-use super::sweep::{sweep, SweepAnswer, SweepLimits, QUERIES};
+use super::sweep::{sweep, SweepAnswer, SweepLimits, QUERIES_PER_TILE};
 use super::top_k::TopK;
 use crate::active_positions::{ActivePositions, INACTIVE};
 use crate::error::Result;
@@ -26,30 +26,31 @@ use crate::neighbours::space::Space;
 const SWEEP_COORDINATES: usize = 1 << 16;
 
 /// Largest number of queries of one sweep.
-const SWEEP_QUERIES: usize = 32 * QUERIES;
+const SWEEP_QUERIES: usize = 32 * QUERIES_PER_TILE;
 
 /// Number of pairs of coordinates of one sweep, between two checks of the monitor: about a second.
 /// If larger, an interrupt is answered late.
-const SWEEP_PAIRS: usize = 1 << 32;
+const SWEEP_COORDINATE_PAIRS: usize = 1 << 32;
 
 /// Number of pairs of coordinates of a request below which one thread is faster than several. Only
 /// the time depends on it.
-const MIN_PARALLEL_COORDINATES: usize = 1 << 18;
+const MIN_PARALLEL_COORDINATE_PAIRS: usize = 1 << 18;
 
 /// Largest number of queries for which exact distances take less time than making a screen. Only
 /// the time depends on it.
 const QUERIES_WITHOUT_A_SCREEN: usize = 16;
 
 /// Number of pairs of coordinates per thread in a batch, which take a fraction of a second.
-const BATCH_COORDINATES: usize = 1 << 31;
+const BATCH_COORDINATE_PAIRS: usize = 1 << 31;
 
 /// The second sweep of a query keeps this multiple of the first sweep's candidates. Only the time
 /// depends on it.
 const SECOND_CAPACITY: usize = 8;
 
-/// A sweep abandons a query after 1 in `FUTILE_RATIO` references passed the threshold without
-/// becoming candidates. In a few columns, inserting these references takes about as long as the
-/// rest of the sweep. Only the time depends on it.
+/// A sweep abandons a query once this many times its capacity, plus 1 in `FUTILE_RATIO` of all
+/// references, passed the threshold without becoming candidates. In a few columns, inserting these
+/// references takes about as long as the rest of the sweep. Only the time depends on both.
+const FUTILE_PER_CANDIDATE: usize = 4;
 const FUTILE_RATIO: usize = 32;
 
 /// The group of queries that exclude no reference, and of empty positions.
@@ -239,7 +240,7 @@ impl<'a> CpuNeighbours<'a> {
     ) -> Result<Vec<Answer>> {
         let at_a_time = open.len().div_ceil(4 * rayon::current_num_threads());
         let settled = open
-            .par_chunks(at_a_time.clamp(1, exact::QUERIES))
+            .par_chunks(at_a_time.clamp(1, exact::QUERIES_PER_PASS))
             .map(|some| {
                 let query = |open: &OpenQuery| {
                     let mut best = TopK::default();
@@ -280,7 +281,7 @@ impl<'a> CpuNeighbours<'a> {
             },
             capacity: open.capacity,
             limit: frame.limit(open.limit),
-            patience: 4 * open.capacity + self.active.positions() / FUTILE_RATIO,
+            patience: FUTILE_PER_CANDIDATE * open.capacity + self.active.positions() / FUTILE_RATIO,
         };
         (frame.view(row, size), wanted)
     }
@@ -353,12 +354,12 @@ impl<'a> CpuNeighbours<'a> {
         let columns = screen.frame.columns();
         let at_a_time = (open.len().div_ceil(4 * rayon::current_num_threads()))
             .min(SWEEP_COORDINATES / columns)
-            .min(SWEEP_PAIRS / (screen.blocks.positions() * columns))
-            .clamp(QUERIES, SWEEP_QUERIES)
-            .next_multiple_of(QUERIES);
+            .min(SWEEP_COORDINATE_PAIRS / (screen.blocks.positions() * columns))
+            .clamp(QUERIES_PER_TILE, SWEEP_QUERIES)
+            .next_multiple_of(QUERIES_PER_TILE);
         let sweep = |some: &[OpenQuery]| self.sweep(screen, request, groups, some);
         let pairs = open.len() * screen.blocks.positions();
-        if pairs * columns < MIN_PARALLEL_COORDINATES {
+        if pairs * columns < MIN_PARALLEL_COORDINATE_PAIRS {
             open.chunks(at_a_time).map(sweep).collect()
         } else {
             open.par_chunks(at_a_time).map(sweep).collect()
@@ -445,6 +446,6 @@ impl Neighbours for CpuNeighbours<'_> {
 
     fn batch(&self) -> usize {
         let pair = self.space.columns() * self.space.references();
-        (BATCH_COORDINATES / pair).max(SWEEP_QUERIES) * rayon::current_num_threads()
+        (BATCH_COORDINATE_PAIRS / pair).max(SWEEP_QUERIES) * rayon::current_num_threads()
     }
 }

@@ -11,7 +11,7 @@ use crate::simd::{dispatch, lanes, singles, singles_mut};
 
 /// Number of queries per tile. With [`REGISTERS`], it gives enough independent sums to hide the
 /// latency of additions, and few enough to stay in registers. Only the time depends on it.
-pub const QUERIES: usize = 6;
+pub const QUERIES_PER_TILE: usize = 6;
 
 /// Number of registers of references per tile. Only the time depends on it.
 const REGISTERS: usize = 2;
@@ -172,9 +172,9 @@ pub fn sweep(
 
 /// The coordinates of queries, interleaved within a tile; the last query is repeated to fill the
 /// last tile.
-fn tiles(columns: usize, queries: &[(RowView, SweepLimits)]) -> Vec<[f32; QUERIES]> {
-    let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
-    for tile in queries.chunks(QUERIES) {
+fn tiles(columns: usize, queries: &[(RowView, SweepLimits)]) -> Vec<[f32; QUERIES_PER_TILE]> {
+    let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES_PER_TILE) * columns);
+    for tile in queries.chunks(QUERIES_PER_TILE) {
         let view = |q: usize| &tile[q.min(tile.len() - 1)].0.values;
         let interleaved = |k| std::array::from_fn(|q| view(q)[k]);
         coordinates.extend((0..columns).map(interleaved));
@@ -182,12 +182,12 @@ fn tiles(columns: usize, queries: &[(RowView, SweepLimits)]) -> Vec<[f32; QUERIE
     coordinates
 }
 
-/// A sweep of some queries, [`QUERIES`] per tile, over all blocks.
+/// A sweep of some queries, [`QUERIES_PER_TILE`] per tile, over all blocks.
 struct RowSweep<'a> {
     frame: &'a RowFrame,
     blocks: &'a ReferenceBlocks,
     groups: &'a [[u32; LANES]],
-    coordinates: &'a [[f32; QUERIES]],
+    coordinates: &'a [[f32; QUERIES_PER_TILE]],
     queries: &'a mut [SweepQuery],
     /// The block to begin with.
     first: usize,
@@ -208,7 +208,7 @@ impl<T: SweepTerm> WithSimd for SweepKernel<'_, T> {
         for (index, (block, groups)) in in_turn {
             let (coordinates, scalars) = block.split_at(columns);
             let tiles = sweep.coordinates.chunks_exact(columns);
-            for (queries, tile) in sweep.queries.chunks_mut(QUERIES).zip(tiles) {
+            for (queries, tile) in sweep.queries.chunks_mut(QUERIES_PER_TILE).zip(tiles) {
                 if queries.iter().all(SweepQuery::is_abandoned) {
                     continue;
                 }
@@ -236,11 +236,11 @@ impl<T: SweepTerm> WithSimd for SweepKernel<'_, T> {
 fn tile_of_sums<S: Simd, T: SweepTerm>(
     simd: S,
     term: T,
-    tile: &[[f32; QUERIES]],
+    tile: &[[f32; QUERIES_PER_TILE]],
     coordinates: &[LaneRow],
     part: usize,
-) -> [[S::f32s; REGISTERS]; QUERIES] {
-    let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; QUERIES];
+) -> [[S::f32s; REGISTERS]; QUERIES_PER_TILE] {
+    let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; QUERIES_PER_TILE];
     for (queries, row) in tile.iter().zip(coordinates) {
         let row = &singles::<S>(row)[part * REGISTERS..][..REGISTERS];
         for (sums, &query) in sums.iter_mut().zip(queries) {

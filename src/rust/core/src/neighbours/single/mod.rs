@@ -19,7 +19,10 @@
 //!   and by e(x) + e(y), Euclidean norms, for the views.
 //! * Products for Euclidean distances: with H = ‖x̂‖²/2, ‖x̂−ŷ‖²/2 = H(x) + H(y) − x̂·ŷ, where
 //!   the sum x̂·ŷ is off by at most (p + 4)u·‖x̂‖‖ŷ‖ ≤ (p + 4)u·(H(x) + H(y)): shrinking both H by
-//!   this factor covers it.
+//!   (p + 4)u covers it.
+//!
+//! For the rounding of the bounds themselves, the code takes more than these numbers: (p + 16)u for
+//! H, and 1.001·(p + 24)u for products of rows of unit length.
 //!
 //! Products may also be of views in half precision, which tensor cores multiply. Then e(x) is
 //! measured against these views, and is about 2⁻¹²‖x‖. Products of halves are exact in single

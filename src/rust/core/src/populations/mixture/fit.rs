@@ -12,8 +12,8 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// Number of rows that are transposed together: few enough to stay in cache. Only the time depends
-/// on it.
+/// Number of rows that are transposed together, few enough to stay in cache, and the smallest
+/// number of rows of a part. Another number changes the last bits of results for few rows.
 const TILE: usize = 64;
 
 /// Largest number of parts of the rows, whose sums are added in order. It must not depend on the
@@ -21,7 +21,8 @@ const TILE: usize = 64;
 /// threads of any machine busy. Another number changes the last bits of results.
 const MOST_PARTS: usize = 256;
 
-/// Bytes that the sums of all parts may take; limits the number of parts.
+/// Bytes that the sums of all parts may take; limits the number of parts. Another number changes
+/// the last bits of results with many columns or populations; if too large, memory may run out.
 const BYTES_OF_PARTS: usize = 1 << 28;
 
 /// Number of rows of a part, for this number of sums.

@@ -24,9 +24,9 @@ pub struct Tile {
     pub delta: Vec<f64>,
     /// By component: squared distances.
     pub squared: Vec<f64>,
-    /// By component: logarithms of densities times weights, later shares.
+    /// By component: the logarithm of weight times density, up to a constant.
     pub density: Vec<f64>,
-    /// By population: the least squared distance.
+    /// By population: the least squared distance; after `measures()` by distance, its root.
     pub least: Vec<f64>,
     /// By population: the posterior probability, or its logarithm up to a constant.
     pub posterior: Vec<f64>,
