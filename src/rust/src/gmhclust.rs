@@ -115,7 +115,7 @@ fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> R
             let engine = Engine::with_cpu(&choice, cpu, &work)?;
             let mut within = Clusterer::new(rows.input(), Some(partition), &options, engine.cpu())?;
             engine.run(monitor, |on| within.merge_within(on, monitor))?;
-            Ok(within.into_inner())
+            within.into_inner()
         })
     };
     Job::start_on(x, prepare, merges_to_r).into_r()

@@ -10,6 +10,7 @@ use super::arranged::Arranged;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::height_order::height_order;
+use super::kept_merges::KeptMerges;
 use super::options::{Distance, Options};
 use super::partition::AprioriPartition;
 use super::problem::{Problem, RowNumbers, UnionRule};
@@ -29,7 +30,7 @@ use crate::observations::Observations;
 /// The errors of the device.
 pub fn merge_within(
     arranged: &Arranged<'_>,
-    inner: &mut Vec<Vec<Merge>>,
+    inner: &mut Vec<KeptMerges>,
     options: &Options,
     at_a_time: usize,
     device: &(impl AgglomerationDevice + ?Sized),
@@ -41,8 +42,9 @@ pub fn merge_within(
     let starts = partition.starts();
     let rows = |cluster: usize| starts[cluster] as u32..starts[cluster + 1] as u32;
     if !options.apriori_intra {
-        let left = inner.len()..partition.clusters();
-        inner.extend(left.map(|cluster| joined(rows(cluster).len())));
+        for cluster in inner.len()..partition.clusters() {
+            inner.push(KeptMerges::new(joined(rows(cluster).len()))?);
+        }
         return Ok(());
     }
     while inner.len() < partition.clusters() {
@@ -54,7 +56,9 @@ pub fn merge_within(
         let problem = |cluster| Problem::of_observations(&arranged.x, rows(cluster), *options);
         let cpu = device.cpu();
         let problems: Vec<Problem> = cpu.install(|| some.into_par_iter().map(problem).collect());
-        inner.append(&mut device.agglomerate(&problems, monitor)?);
+        let found = device.agglomerate(&problems, monitor)?.into_par_iter();
+        let kept = cpu.install(|| found.map(KeptMerges::new).collect::<Result<Vec<_>>>());
+        inner.extend(kept?);
     }
     Ok(())
 }
@@ -111,7 +115,7 @@ pub fn upper_leaf_starts(n: usize, partition: Option<&AprioriPartition>) -> Resu
 pub fn tree(
     n: usize,
     partition: Option<&AprioriPartition>,
-    inner: Vec<Vec<Merge>>,
+    inner: Vec<KeptMerges>,
     above: &[Merge],
 ) -> Result<Clustering> {
     let mut tree = TreeBuilder::new(n)?;
@@ -192,9 +196,11 @@ pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Resul
 /// threads of the calling pool.
 fn interleave(
     partition: &AprioriPartition,
-    inner: Vec<Vec<Merge>>,
+    inner: Vec<KeptMerges>,
     tree: &mut TreeBuilder,
 ) -> Result<Vec<u32>> {
+    let inner = inner.into_par_iter().map(|merges| merges.to_vec());
+    let inner: Vec<Vec<Merge>> = inner.collect::<Result<_>>()?;
     let order = height_order(&inner)?;
     let sequences = inner.into_iter().enumerate();
     let sequences = sequences.map(|(cluster, merges)| (partition.members(cluster), merges));
@@ -235,6 +241,7 @@ mod tests {
             vec![merge(1, 2, 1.0), merge(1, 3, 4.0), merge(0, 1, 3.0)],
         ];
         let mut tree = TreeBuilder::new(7).unwrap();
+        let inner = inner.map(|merges| KeptMerges::new(merges).unwrap());
         let labels = interleave(&partition, inner.into(), &mut tree).unwrap();
         assert_eq!(labels, [5, 2, 2, 5, 5]);
         tree.join(0, 1, 5.0);

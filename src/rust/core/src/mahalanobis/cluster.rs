@@ -6,6 +6,7 @@ use super::arranged::Arranged;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::input::{check, check_labels};
+use super::kept_merges::KeptMerges;
 use super::options::Options;
 use super::partition::AprioriPartition;
 use super::singular::{self, SingularMerges};
@@ -51,7 +52,7 @@ pub struct Clusterer<'a> {
     arranged: Arranged<'a>,
     options: Options,
     /// The merges within the first apriori clusters, as far as they are known.
-    inner: Vec<Vec<Merge>>,
+    inner: Vec<KeptMerges>,
     /// The merges of the upper tree, whose leaves are the apriori clusters and the loose
     /// observations, once they are known.
     upper: Option<Vec<Merge>>,
@@ -103,8 +104,9 @@ impl<'a> Clusterer<'a> {
             return Err(Error::Input(message.into()));
         }
         apriori::check_merges(&partition, &inner)?;
+        let kept = inner.into_iter().map(KeptMerges::new);
         Ok(Self {
-            inner,
+            inner: kept.collect::<Result<_>>()?,
             ..Self::new(x, Some(partition), options, cpu)?
         })
     }
@@ -227,8 +229,12 @@ impl<'a> Clusterer<'a> {
 
     /// The merges within the apriori clusters that are clustered. The slots are the indices of the
     /// observations of a cluster. They depend on no other observations.
-    pub fn into_inner(self) -> Vec<Vec<Merge>> {
-        self.inner
+    ///
+    /// # Errors
+    /// `Error::Memory` if there is not enough memory.
+    pub fn into_inner(self) -> Result<Vec<Vec<Merge>>> {
+        let merges = self.inner.into_iter().map(|merges| merges.to_vec());
+        merges.collect()
     }
 
     /// Counts the merges that make full-size clusters, and those with a singular covariance, by the

@@ -38,6 +38,7 @@ mod duplicates;
 pub mod geometric_mean;
 mod height_order;
 mod input;
+mod kept_merges;
 pub(crate) mod lanes;
 mod members;
 pub mod options;

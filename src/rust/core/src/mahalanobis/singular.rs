@@ -15,6 +15,7 @@ use self::full_size::{is_surely_regular, FullSize};
 use self::merge_tree::{MergeTree, Node};
 use super::apriori::upper_leaf_starts;
 use super::arranged::Arranged;
+use super::kept_merges::KeptMerges;
 use crate::error::Result;
 use crate::matrix::RowSlices;
 use crate::merge::Merge;
@@ -52,7 +53,7 @@ impl SingularMerges {
 /// `Error::Memory` if there is too little memory, and `Error::Interrupt`.
 pub fn count_singular(
     arranged: &Arranged<'_>,
-    inner: &[Vec<Merge>],
+    inner: &[KeptMerges],
     above: &[Merge],
     threshold: f64,
     monitor: &Monitor,
@@ -67,7 +68,7 @@ pub fn count_singular(
     };
     let within = |cluster: usize| {
         let first = starts[cluster] as u32;
-        MergeTree::new(&inner[cluster], |slot| {
+        MergeTree::new(&inner[cluster].to_vec()?, |slot| {
             let row = first + slot as u32;
             row..row + 1
         })

@@ -192,7 +192,7 @@ fn merges_elsewhere(
         let theirs = AprioriPartition::by_label(&theirs).unwrap();
         let mut clusterer = Clusterer::new(&x, Some(theirs), &case.options, cpu).unwrap();
         clusterer.merge_within(cpu, &Monitor::default()).unwrap();
-        for (c, merges) in some.into_iter().zip(clusterer.into_inner()) {
+        for (c, merges) in some.into_iter().zip(clusterer.into_inner().unwrap()) {
             inner[c] = merges;
         }
     }
