@@ -29,8 +29,10 @@ pub struct KnownNeighbours {
     pub node: u32,
     /// Number of neighbours.
     count: u32,
-    /// The neighbours, nearest first. Some may have been merged since.
-    known: [KnownNeighbour; NEAREST],
+    /// The nodes of the neighbours, nearest first, then [`NONE`]. Some may have been merged since.
+    nodes: [u32; NEAREST],
+    /// The dissimilarities of the neighbours.
+    dissimilarities: [f64; NEAREST],
     /// A lower bound on the dissimilarities to all other clusters.
     pub lower_bound: Neighbour,
 }
@@ -56,28 +58,46 @@ impl KnownNeighbours {
         known: impl ExactSizeIterator<Item = KnownNeighbour>,
         lower_bound: Neighbour,
     ) -> Self {
-        let nothing = KnownNeighbour {
-            dissimilarity: f64::INFINITY,
-            node: NONE,
-        };
         let mut all = Self {
             node,
             count: known.len() as u32,
-            known: [nothing; NEAREST],
+            nodes: [NONE; NEAREST],
+            dissimilarities: [f64::INFINITY; NEAREST],
             lower_bound,
         };
-        let places = &mut all.known[..known.len()];
-        places.iter_mut().zip(known).for_each(|(to, one)| *to = one);
+        for (place, known) in known.enumerate() {
+            all.nodes[place] = known.node;
+            all.dissimilarities[place] = known.dissimilarity;
+        }
         all
     }
 
     /// The neighbours, nearest first. Some may have been merged since.
-    pub fn known(&self) -> &[KnownNeighbour] {
-        &self.known[..self.count as usize]
+    pub fn known(&self) -> impl ExactSizeIterator<Item = KnownNeighbour> + '_ {
+        let known = self.nodes.iter().zip(&self.dissimilarities);
+        let known = known.take(self.count as usize);
+        known.map(|(&node, &dissimilarity)| KnownNeighbour {
+            dissimilarity,
+            node,
+        })
+    }
+
+    /// The node of the nearest neighbour, if there is one.
+    pub fn nearest(&self) -> Option<u32> {
+        (self.count > 0).then_some(self.nodes[0])
+    }
+
+    /// The dissimilarity of a node other than [`NONE`], if it is among the neighbours.
+    pub fn dissimilarity_of(&self, node: u32) -> Option<f64> {
+        // All places are compared, without a branch, by a few instructions for several places each.
+        let is_there = |(place, &other): (usize, &u32)| u32::from(other == node) << place;
+        let places = self.nodes.iter().enumerate().map(is_there);
+        let found = places.fold(0, |found, place| found | place);
+        (found != 0).then(|| self.dissimilarities[found.trailing_zeros() as usize])
     }
 
     /// Whether the next pass should find more neighbours.
     pub fn are_few(&self) -> bool {
-        self.known().len() < FEWEST && self.lower_bound != UNBOUNDED
+        (self.count as usize) < FEWEST && self.lower_bound != UNBOUNDED
     }
 }

@@ -64,8 +64,8 @@ pub fn merges(
 struct StaleSlots<'a> {
     slots: &'a [u32],
     /// For each slot in turn: the current slots, in increasing order, of the candidates of its
-    /// node, or of the node's two parts if it was merged just now. Each has its dissimilarity if
-    /// that is unchanged.
+    /// node, or of the node's two parts if it was merged just now. Each has its dissimilarity if no
+    /// entry of the matrix is needed for it.
     neighbours: Vec<(u32, Option<f64>)>,
     /// For each of `slots`, in turn: the end of its neighbours in `neighbours`.
     ends: Vec<usize>,
@@ -125,10 +125,7 @@ impl MatrixReciprocalMerges {
     fn restart(&mut self, sizes: Vec<f64>, candidates: Vec<KnownNeighbours>) {
         self.node = (0..sizes.len() as u32).collect();
         self.current_slot = self.node.clone();
-        let nearest = |candidates: &KnownNeighbours| {
-            let first = candidates.known().first();
-            first.map_or(NONE, |nearest| nearest.node)
-        };
+        let nearest = |candidates: &KnownNeighbours| candidates.nearest().unwrap_or(NONE);
         self.nearest = candidates.iter().map(nearest).collect();
         self.nodes.restart(sizes);
         self.candidates = candidates;
@@ -229,11 +226,20 @@ impl MatrixReciprocalMerges {
             neighbours.sort_unstable_by_key(|&(neighbour, _)| neighbour);
             neighbours.dedup_by_key(|&mut (neighbour, _)| neighbour);
             // A dry run, with zeros for the entries.
-            self.neighbours(slot, &neighbours, &mut |i, j| {
-                stale.wanted.push((i, j));
-                0.0
-            })
-            .for_each(drop);
+            for (neighbour, known) in &mut neighbours {
+                if known.is_some() {
+                    continue;
+                }
+                let before = stale.wanted.len();
+                let other = self.node[*neighbour as usize];
+                let dissimilarity = self.dissimilarity(node, other, &mut |i, j| {
+                    stale.wanted.push((i, j));
+                    0.0
+                });
+                if stale.wanted.len() == before {
+                    *known = Some(dissimilarity);
+                }
+            }
             stale.neighbours.append(&mut neighbours);
             stale.ends.push(stale.neighbours.len());
         }
@@ -266,9 +272,9 @@ impl MatrixReciprocalMerges {
             .zip(refreshed.iter().flatten())
             .collect();
         let tasks = refreshed.par_iter().with_min_len(STALE_PER_TASK);
-        let nearest = tasks.map(|(_, candidates)| match candidates.known().first() {
+        let nearest = tasks.map(|(_, candidates)| match candidates.nearest() {
             Some(nearest) if this.nodes.slots(candidates.node) <= MOST_SLOTS => {
-                this.slot_of(nearest.node)
+                this.slot_of(nearest)
             }
             _ => NONE,
         });
@@ -378,8 +384,7 @@ impl MatrixReciprocalMerges {
         if candidates.node != u {
             return None;
         }
-        let known = candidates.known().iter().find(|known| known.node == v)?;
-        Some(known.dissimilarity)
+        candidates.dissimilarity_of(v)
     }
 
     /// Whether a node was not merged away.
@@ -407,8 +412,7 @@ impl MatrixReciprocalMerges {
         let active: Vec<u32> = (0..self.node.len() as u32).filter(active).collect();
         let is_outdated = |&slot: &u32| {
             let candidates = &self.candidates[slot as usize];
-            !candidates.are_few()
-                && !(candidates.known().iter()).all(|known| self.is_current(known.node))
+            !candidates.are_few() && !candidates.known().all(|known| self.is_current(known.node))
         };
         let outdated: Vec<u32> = active.par_iter().copied().filter(is_outdated).collect();
         self.refresh(&outdated, matrix)?;
@@ -452,18 +456,14 @@ impl MatrixReciprocalMerges {
             slot => active.partition_point(|&other| other <= slot) as u32 - 1,
         };
         let candidates = &self.candidates[slot as usize];
-        let known = |known: &KnownNeighbour| KnownNeighbour {
+        let known = |known: KnownNeighbour| KnownNeighbour {
             node: number(self.slot_of(known.node)),
-            ..*known
+            ..known
         };
         let lower_bound = Neighbour {
             slot: number(candidates.lower_bound.slot),
             ..candidates.lower_bound
         };
-        KnownNeighbours::with(
-            number(slot),
-            candidates.known().iter().map(known),
-            lower_bound,
-        )
+        KnownNeighbours::with(number(slot), candidates.known().map(known), lower_bound)
     }
 }
