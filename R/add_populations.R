@@ -86,9 +86,7 @@
 #' }
 #' @export
 add_populations <- function(x, populations, ...) {
-  call <- match.call()
-  if (missing(x)) refuse_missing("x", needs_cells, call)
-  if (missing(populations)) refuse_missing("populations", needs_populations, call)
+  if (missing(x)) refuse_missing("x", needs_cells, match.call())
   UseMethod("add_populations")
 }
 

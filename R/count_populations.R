@@ -62,10 +62,9 @@
 #' @export
 count_populations <- function(populations, samples, rest = FALSE) {
   call <- match.call()
-  if (missing(populations)) refuse_missing("populations", needs_populations, call)
-  if (missing(samples)) refuse_missing("samples", "it must be one label for each cell", call)
   rest <- check_flag(rest, "rest", call)
   of <- population_numbers(populations, "populations", call)
+  if (missing(samples)) refuse_missing("samples", "it must be one label for each cell", call)
   check_one_per_cell(populations, of, "populations", call)
   check_row_order(names(samples), names(populations), "samples", call, "`populations`")
   samples <- check_samples(samples, length(of$number), "samples", call)

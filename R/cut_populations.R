@@ -357,7 +357,7 @@ new_populations <- function(population, members, levels, ..., names = NULL) {
   sizes <- population_sizes(population, members, k)
   structure(
     class = "populations", population, names = names, sizes = sizes, k = k,
-    rest = sum(members) - sum(sizes), levels = levels, ...
+    rest = sum(members) - sum(sizes), levels = levels, weighted = if (any(members != 1)) TRUE, ...
   )
 }
 

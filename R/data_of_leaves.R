@@ -32,12 +32,13 @@ data_of_leaves <- function(x, tree, arg, options, call, ...) {
 }
 
 # Stops if rows of x that the tree joins first are no nearer to each other than to rows that the
-# tree joins to others, as if the rows were in another order. `used` are the columns to compare,
-# each in units of its own spread, because x may be scaled or transformed otherwise than the
-# observations that were clustered; one column suffices, because others may not have been clustered.
+# tree joins to others, as if the rows were in another order. x may be scaled or transformed
+# otherwise than the observations that were clustered, and may have more columns. So it suffices
+# that the rows are near as they are, in units of the spread of each of the `used` columns, or in
+# one column. Only of trees whose first merges join rows that are near in this sense.
 check_rows_of_tree <- function(x, used, tree, arg, call) {
   pairs <- which(tree$merge[, 1] < 0 & tree$merge[, 2] < 0)
-  if (length(pairs) < least_pairs) return(invisible())
+  if (length(pairs) < least_pairs || !joins_near_rows(tree)) return(invisible())
   pairs <- unique(pairs[round(seq(1, length(pairs), length.out = most_pairs))])
   of_pairs <- function(side) {
     rows <- x[-tree$merge[pairs, side], , drop = FALSE]
@@ -45,26 +46,39 @@ check_rows_of_tree <- function(x, used, tree, arg, call) {
   }
   first <- of_pairs(1)
   second <- of_pairs(2)
-  spread <- apply(rbind(first, second), 2, stats::mad)
-  weights <- ifelse(spread > 0, 1 / spread, 0)
-  squares <- function(other) ((first - other) * rep(weights, each = nrow(first)))^2
-  near <- squares(second)
   # Each pair beside one that joins at a rather different height.
-  apart <- squares(second[(seq_along(pairs) + length(pairs) %/% 2 - 1) %% length(pairs) + 1, ,
-                          drop = FALSE])
-  share_near <- max(mean(rowSums(near) <= rowSums(apart)), colMeans(near <= apart)[spread > 0])
-  if (share_near < least_share_near) {
+  other <- second[(seq_along(pairs) + length(pairs) %/% 2 - 1) %% length(pairs) + 1, , drop = FALSE]
+  # The median deviation of a marker that most cells lack is 0.
+  both <- rbind(first, second)
+  spread <- apply(both, 2, stats::mad)
+  spread <- ifelse(spread > 0, spread, apply(both, 2, stats::sd))
+  unit <- rep(ifelse(spread > 0, spread, 1), each = nrow(first))
+  near <- abs(first - second)
+  apart <- abs(first - other)
+  shares <- c(
+    mean(rowSums(near^2) <= rowSums(apart^2)),
+    mean(rowSums((near / unit)^2) <= rowSums((apart / unit)^2)),
+    colMeans(near <= apart)[spread > 0]
+  )
+  # Differences may overflow.
+  if (isTRUE(max(shares) < least_share_near)) {
     needs <- paste("rows that the tree joins first are no nearer to each other than to other rows:",
                    "give the observations of the tree, in its order")
     refuse(arg, "has other observations than the tree", needs, call)
   }
 }
 
+# Whether the first merges of a tree join rows with small differences: in trees of gmhclust(), and
+# of distances that are sums or maxima of differences.
+joins_near_rows <- function(tree) {
+  isTRUE(tree$dist.method %in% c("euclidean", "manhattan", "maximum", "minkowski"))
+}
+
 # Numbers of pairs of rows to compare. With rows in another order, half of the pairs are near; that
-# `least_share_near` of at least `least_pairs` are near by chance has a probability below 1e-4.
+# `least_share_near` of at least `least_pairs` are near by chance has a probability of 0.1%.
 least_pairs <- 60L
 most_pairs <- 200L
-least_share_near <- 0.75
+least_share_near <- 0.7
 
 # The labels of all observations of a tree, which may be the top of another tree.
 labels_of_observations <- function(tree) {

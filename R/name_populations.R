@@ -279,8 +279,9 @@ needs_populations <- paste("it must be the value of cut_populations(), or popula
 # Populations (of class `populations`, or whole numbers from 0) as a list: the `number` of the
 # population of each leaf; the `names` of populations 1, 2, ...; and their `sizes`, in members.
 population_numbers <- function(x, arg, call) {
-  number <- plain_populations(x)
   needs <- needs_populations
+  if (missing(x)) refuse_missing(arg, needs, call)
+  number <- plain_populations(x)
   if (!is_population_numbers(number)) {
     got <- if (is.numeric(number) && anyNA(number)) "has NA" else paste("is", describe(x))
     refuse(arg, got, needs, call)

@@ -61,7 +61,7 @@ check_populations <- function(x, arg, call) {
 # Whether as many elements as `sizes` says have each number, if each element is one member; else
 # TRUE. A function of base R, such as pmin(), may have changed the numbers and kept the attributes.
 has_counts <- function(x, sizes, rest) {
-  if (sum(sizes) + rest != length(x)) return(TRUE)
+  if (isTRUE(attr(x, "weighted")) || sum(sizes) + rest != length(x)) return(TRUE)
   numbers <- plain_populations(x)
   is_population_numbers(numbers) && all(tabulate(numbers, length(sizes)) == sizes) &&
     sum(numbers == 0) == rest

@@ -96,7 +96,7 @@ needs_weights <- function(n) {
 check_combination <- function(combination, arg, call) {
   if (is.function(combination)) {
     return(function(weights, counts) {
-      weight <- naming_argument(arg, combination(weights))
+      weight <- naming_argument(arg, combination(weights), call)
       if (!is.numeric(weight) || length(weight) != 1 || is.na(weight)) {
         refuse(arg, paste("returned", describe(weight)), "it must return one number", call)
       }

@@ -90,11 +90,16 @@ class Module:
         return digest.hexdigest()
 
 
+def without_comments(source: bytes) -> bytes:
+    """A source with a space in place of each comment."""
+    return COMMENT_OR_TEXT.sub(lambda f: b" " if f[0].startswith(b"/") else f[0], source)
+
+
 def code_of(source: bytes) -> bytes:
     """A source without comments, and with single spaces and line ends between its words: a changed
     comment, or a line that is broken elsewhere, leaves it as it is, and so do the PTX and binaries.
     Only directives of the preprocessor keep their lines."""
-    without = COMMENT_OR_TEXT.sub(lambda f: b" " if f[0].startswith(b"/") else f[0], source)
+    without = without_comments(source)
     lines = [b" ".join(line.split()) for line in without.replace(b"\\\n", b" ").split(b"\n")]
     return b"".join(
         b"\n" + line + b"\n" if line.startswith(b"#") else line + b" " for line in lines if line
@@ -102,13 +107,15 @@ def code_of(source: bytes) -> bytes:
 
 
 def unit_of(source: pathlib.Path) -> bytes:
-    """The translation unit of a source, as the compiler sees it: each header, included directly or
-    not, once, in place of the first line that includes it. The unit does not name headers, so it
-    stays the same if they move."""
+    """The translation unit of a source, as the compiler sees it, without comments: each header,
+    included directly or not, once, in place of the first line that includes it. The unit does not
+    name headers, so it stays the same if they move. Raises ValueError for a line that includes
+    something else than a header of the folder by its name in quotes."""
     included = {source.resolve()}
 
     def text_of(path: pathlib.Path) -> bytes:
-        return INCLUDE.sub(lambda found: header_of(path, found[1].decode()), path.read_bytes())
+        text = without_comments(path.read_bytes().replace(b"\r\n", b"\n"))
+        return INCLUDE.sub(lambda found: header_of(path, found[1].decode()), text)
 
     def header_of(path: pathlib.Path, name: str) -> bytes:
         beside = path.parent / name
@@ -118,7 +125,11 @@ def unit_of(source: pathlib.Path) -> bytes:
         included.add(header)
         return text_of(header)
 
-    return text_of(source)
+    unit = text_of(source)
+    other = re.search(rb"^[ \t]*#[ \t]*include.*", unit, re.M)
+    if other:
+        raise ValueError(f"{source.name}: {other[0].decode()} is not followed")
+    return unit
 
 
 def read_table() -> dict:

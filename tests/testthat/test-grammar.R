@@ -152,5 +152,8 @@ test_that("an argument that is missing is named, also under its name in other fu
   expect_refused(cutree_top(tree), "`k` is missing; it must be", "cutree_top")
   expect_refused(name_populations(population), "`names` is missing", "name_populations")
   expect_refused(count_populations(population), "`samples` is missing", "count_populations")
-  expect_refused(add_populations(x), "`populations` is missing", "add_populations")
+  frame <- flow_frame(x, c("A", "B", "C"), rep(NA_character_, 3))
+  if (requireNamespace("flowCore", quietly = TRUE)) {
+    expect_refused(add_populations(frame), "`populations` is missing", "add_populations.flowFrame")
+  }
 })

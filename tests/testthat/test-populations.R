@@ -92,7 +92,10 @@ test_that("numbers that a function of R changed beside the attributes are refuse
   merged <- pmin(cut_populations(tree, x = x, k = 3), 2L)
   expect_error(report(tree, x, merged, file = tempfile()), "has attributes that do not fit",
                class = "gmhclust_error_input")
-  # Leaves of several members are not counted one by one.
+  # Leaves of other weights than 1 are not counted one by one.
+  weighted <- tree
+  weighted$members <- rep(c(0.5, 1.5), 25)
+  expect_output(print(cut_populations(weighted, 3, 5)), "3 populations")
   expect_output(print(cut_populations(cutree_top(tree, 30), 3, 5)), "3 populations")
 })
 
@@ -109,11 +112,32 @@ test_that("observations in another order than the tree are refused, and transfor
   trees <- list(gmhclust(x, warn = FALSE), ghclust(x, "average"),
                 ghclust(x, "single", metric = "manhattan"))
   for (tree in trees) {
-    expect_error(cut_populations(tree, x = x[rev(seq_len(300)), ]),
+    expect_error(cut_populations(tree, x = x[sample(300), ]),
                  "`x` has other observations than the tree", class = "gmhclust_error_input")
     transformed <- cbind(scale(x), asinh(x), x[, 1] * 1e9)
-    for (other in list(x, x[, 3:1], transformed)) {
-      expect_s3_class(suppressMessages(cut_populations(tree, x = other)), "populations")
+    for (other in list(x, x[, 3:1], transformed, x * 1e-310)) {
+      expect_s3_class(suppressMessages(cut_populations(tree, k = 2, x = other)), "populations")
     }
+  }
+})
+
+test_that("sparse columns and trees of correlations do not look like another order", {
+  n <- 1000
+  group <- sample(10, n, TRUE)
+  sparse <- sapply(1:10, function(j) {
+    ifelse(group == j | stats::runif(n) < 0.1, abs(stats::rnorm(n, 4)), 0)
+  })
+  sparse <- cbind(sparse, stats::rnorm(n, sd = 0.1))
+  rows <- matrix(stats::rnorm(n * 8), n)
+  gains <- rows * stats::rlnorm(n, sdlog = 2)
+  cases <- list(
+    list(ghclust(sparse, "ward.D2"), sparse), list(gmhclust(sparse, warn = FALSE), sparse),
+    list(ghclust(rows, "average", metric = "pearson", absolute = TRUE), rows),
+    list(hclust(stats::as.dist(1 - abs(stats::cor(t(rows[1:300, ])))), "average"), rows[1:300, ]),
+    list(ghclust(gains, "average", metric = "cosine"), gains)
+  )
+  for (case in cases) {
+    population <- suppressMessages(cut_populations(case[[1]], k = 2, x = case[[2]]))
+    expect_s3_class(population, "populations")
   }
 })

@@ -171,6 +171,22 @@ class Bundles(unittest.TestCase):
         unit = kernels.unit_of(self.folder / "a.cu").decode()
         self.assertEqual(unit.split(), ["µ", "second", "kernel"])
 
+    def test_includes_are_followed_beside_comments_and_with_any_line_ends(self):
+        for line in ('#include "base.cuh" // why', '#include "base.cuh" /* why */',
+                     '/*\n#include "b.cu"\n*/\n#include "base.cuh"', '#include "base.cuh"\r'):
+            self.write("base.cuh", "µ\n")
+            self.write("a.cu", line + "\nkernel\n")
+            before = kernels.modules()[0].made_from()
+            unit = kernels.unit_of(self.folder / "a.cu").decode()
+            self.assertEqual(unit.split(), ["µ", "kernel"])
+            self.write("base.cuh", "changed\n")
+            self.assertNotEqual(kernels.modules()[0].made_from(), before, line)
+
+    def test_an_include_that_is_not_followed_is_refused(self):
+        for line in ("#include <math.h>", "# include HEADER"):
+            self.write("a.cu", line + "\nkernel\n")
+            self.assertEqual(kernels.problems(), [f"a.cu: {line} is not followed"])
+
     def test_a_header_that_moves_leaves_modules_as_they_are(self):
         (self.folder / "parts/first.cuh").rename(self.folder / "parts/moved.cuh")
         self.write("a.cu", '#include "parts/moved.cuh"\nkernel\n')

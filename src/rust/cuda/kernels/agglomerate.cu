@@ -27,7 +27,7 @@
 // Number of blocks on a multiprocessor. A block loses more time waiting for memory than by spilling
 // registers.
 #define BLOCKS (1024 / THREADS)
-// Number of merges between two checks of the host's wish to stop.
+// Number of merges between two checks of the host's request to stop.
 #define MERGES_BETWEEN_CHECKS 8
 
 // Makes a cluster of each observation, by all threads of the block.

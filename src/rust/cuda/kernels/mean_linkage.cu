@@ -114,8 +114,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) settle(Clusters all, uint 
   }
 }
 
-// Writes the mean, the size and the variance of the union of two clusters to the lower slot, and
-// empties the higher slot, by all threads of a warp. As ClusterMeans::merge.
+// Writes the mean, the size and half the variance of the union of two clusters to the lower slot,
+// and empties the higher slot, by all threads of a warp. As ClusterMeans::merge.
 __device__ __forceinline__ void unite(const Clusters &all, uint lower, uint higher) {
   uint lane = threadIdx.x % WARP;
   double *to = all.means + (size_t)lower * all.columns;

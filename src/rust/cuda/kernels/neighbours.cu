@@ -177,8 +177,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
   }
 }
 
-// The least single above a value. The greatest single not above a value, but not below 0.
+// A single above a positive value; 0 for 0.
 __device__ float up(double value) { return __double2float_ru(value * (1 + 1e-15)); }
+// The greatest single that is not above a value, but at least 0.
 __device__ float down(double value) { return fmaxf(__double2float_rd(value), 0.0f); }
 
 __device__ double ratio(float a, float b) {
@@ -228,7 +229,8 @@ __device__ void lower_threshold(const Sweep &s, uint query, float limit) {
   s.bases[query] = base < 0 ? __double2float_ru(base * (1 - 1e-15)) : up(base);
 }
 
-// Sorts `size` keys of shared memory, a power of two. The others are greatest.
+// Sorts `size` keys in shared memory; `size` is a power of two. Places without a candidate have
+// NO_KEY, so they come last.
 __device__ void sort_bitonically(ulong *keys, uint size) {
   for (uint width = 2; width <= size; width *= 2) {
     for (uint step = width / 2; step > 0; step /= 2) {

@@ -3,10 +3,11 @@
 // RowFrame::in_halves of single/frame.rs makes. Only `collect` is here; the other kernels are those
 // of neighbours.cu.
 //
-// Views are stored row after row, with two halves for each number, a multiple of 16 halves, and
-// zeros beyond the last coordinate. Their values are SCALE times those of the frame. A block has a
-// tile of queries and processes some tiles of references; the coordinates of both stream through
-// shared memory. Each warp sums the products of EACH_DOWN queries by EACH_ACROSS references.
+// Views are stored row after row. Each 32-bit value has two coordinates in half precision; a row
+// has a multiple of 16 coordinates, with zeros beyond the last. Their values are SCALE times those
+// of the frame (HALF_SCALE of single/half.rs). A block has a tile of queries and processes some
+// tiles of references; the coordinates of both stream through shared memory. Each warp sums the
+// products of EACH_DOWN queries by EACH_ACROSS references.
 
 #include "base.cuh"
 #include "products/launch.cuh"

@@ -32,7 +32,7 @@
 // Number of merges after which the sequencer plans even while results keep coming. Without new
 // results, it plans at once.
 #define MERGES_A_PLAN 2
-// Number of the sequencer's loops between two checks of the host's wish to stop and of the time.
+// Number of the sequencer's loops between two checks of the time and of the host's request to stop.
 #define LOOPS_BETWEEN_CHECKS 256
 
 __device__ void load_sequencer(const Tree &tree, Sequencer &sequencer) {

@@ -2,10 +2,14 @@
 
 use gmhclust_core::error::{Error, Result};
 
-/// The environment variable that limits the bytes of device memory that a search for neighbours may
-/// take.
+/// The environment variable that limits the bytes of memory that a search for neighbours or a
+/// linkage by means may take on each GPU.
 const MEMORY: &str = "GMHCLUST_DEVICE_MEMORY";
 
+/// The limit in [`MEMORY`], or `None` if it is not set.
+///
+/// # Errors
+/// `Error::Input` if it is not a number of bytes.
 pub fn memory_from_environment() -> Result<Option<usize>> {
     match std::env::var(MEMORY) {
         Ok(value) => parse_memory(&value),

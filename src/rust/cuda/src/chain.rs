@@ -50,8 +50,9 @@ arguments! {
 /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
 ///
 /// # Safety
-/// `kernel` is the kernel of dissimilarities.cu for the stored type of the dissimilarities, and
-/// `values` is their address.
+/// `kernel` is the kernel of dissimilarities.cu for the stored type of the dissimilarities.
+/// `values` is the device address of n(n - 1)/2 of them, for n = `sizes.len()`; only `stream` uses
+/// this memory until the function returns.
 pub unsafe fn merges(
     device: &Device,
     stream: &Arc<CudaStream>,

@@ -31,8 +31,8 @@ const LIBRARY: &str = if cfg!(windows) {
 /// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
 
-/// A result, or `None` if a device has too little memory: for work that can do without, where other
-/// processes may have taken the memory that was free.
+/// The result of an optional step, or `None` if the device has too little memory for the step. A
+/// check of the free memory does not suffice: other processes may take the memory after the check.
 pub fn unless_short<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Err(Error::Memory(_)) => Ok(None),
@@ -130,7 +130,7 @@ fn describe(index: usize) -> Result<DeviceInfo> {
     unsafe { sys::cuDriverGetVersion(&mut driver) }
         .result()
         .map_err(failed)?;
-    // SAFETY: as above.
+    // SAFETY: the driver has returned `device` above.
     let total_memory = unsafe { result::device::total_mem(device) }.map_err(failed)?;
     let mut info = DeviceInfo {
         index,

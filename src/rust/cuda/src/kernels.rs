@@ -11,9 +11,9 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::memory;
 
 /// The PTX of all modules without the numbers of registers and labels, and these numbers;
-/// tools/kernels.py describes the format. LZMA, because Python's standard library writes and checks
-/// it; lzma-rust2, because it is maintained and needs no other crate. Numbers and text take half of
-/// what PTX as it is takes.
+/// tools/kernels.py describes the format. The files are LZMA, which Python's standard library
+/// writes and checks. lzma-rust2 reads them; it is maintained and needs no other crate. Both files
+/// together take half the bytes of PTX that is compressed as it is.
 static TEXT: &[u8] = include_bytes!("../kernels/compiled/modules.ptx.lzma");
 static NUMBERS: &[u8] = include_bytes!("../kernels/compiled/modules.numbers.lzma");
 

@@ -163,7 +163,7 @@ pub const BLOCK_CHUNK_OBSERVATIONS: usize = 1 << 19;
 ///   0.41 s with large blocks and 0.445 s with others; 20,000,000 in 2,000 of one size 9.2 and
 ///   7.9 s.
 /// - If wrong: if it is too low, the rest of the GPU waits for the blocks with the largest
-///   clusters. If it is too high, fewer blocks share a multiprocessor, and it waits more often.
+///   clusters. If it is too high, fewer blocks share a multiprocessor, which then waits more often.
 pub const LARGE_BLOCK_PROBLEMS: usize = 6;
 
 /// Times of thread blocks and of trees. They decide which apriori clusters blocks merge. A CPU
@@ -269,9 +269,9 @@ pub const PAIR_COORDINATES_PER_THREAD: usize = 1 << 31;
 ///   high, the last passes of spanning trees and linkages are slow.
 pub const REQUEST_COORDINATES: usize = 1 << 22;
 
-/// Number of queries below which a request to a GPU takes about as long with fewer. A spanning tree
-/// divides its searches into requests of this size or more, since the edges found by one request
-/// make searches of the next ones unnecessary.
+/// Number of queries from which a request to a GPU takes longer with more queries; smaller requests
+/// all take about the same time. A spanning tree divides its searches into requests of this size or
+/// more, since the edges found by one request make searches of the next ones unnecessary.
 ///
 /// - Counts: queries.
 /// - Run: no result file (linkage.R).
@@ -412,7 +412,7 @@ pub const KMEANS_GROUPED_CENTERS: usize = 1 << 9;
 /// - Run: no result file: an estimate. With fewer observations, the launches of kernels
 ///   take most of the time of a draw.
 /// - If wrong: if it is too low, codes are written for nothing. If it is too high, a draw reads
-///   seven times as many bytes.
+///   more bytes: in 14 columns, seven times as many.
 pub const KMEANS_CODED_OBSERVATIONS: usize = 1 << 20;
 
 /// Number of drawn centers from which observations with codes are in groups.

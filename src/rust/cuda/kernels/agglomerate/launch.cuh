@@ -68,5 +68,5 @@ struct Arrays {
   uint *failed_tasks;      // number of tasks that could not be done
   uint *merged;            // number of merges begun, in steps of MERGES_BETWEEN_CHECKS
   volatile uint *progress; // in the host's memory: a recent value of `merged`
-  volatile uint *stop;     // in the host's memory: its wish to stop
+  volatile uint *stop;     // in the host's memory: not 0 once the host requests a stop
 };

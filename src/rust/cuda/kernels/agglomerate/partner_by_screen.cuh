@@ -7,14 +7,14 @@
 #include "agglomerate/partner_search.cuh"
 #include "agglomerate/screen.cuh"
 
-// Maximum number of clusters that a search lists before it computes their distances: the first
-// ones, and those of all warps. A warp goes on only while there is room for WARP clusters of each
-// warp.
+// Maximum number of clusters that a search lists before it computes their distances. A warp lists
+// up to WARP more clusters only after it has seen room for THREADS, which is WARP for each warp. If
+// smaller than 2 * THREADS, the first balls may fill THREADS places already, and no warp goes on.
 #define FOUND_ROOM (2 * THREADS)
 // Maximum number of near balls that a search lists at a time.
 #define NEAR_ROOM 512
-// Number of clusters near the owner's place, for each warp, whose distances are computed first, for
-// a limit.
+// Number of clusters with the least bounds in each warp's first ball whose distances are computed
+// first, for a limit; more if bounds are equal. Only the time depends on it.
 #define FIRST_CONSIDERED 4
 
 // The clusters that a search has found in the screen, and the near balls; in shared memory.

@@ -77,13 +77,14 @@ struct Problem {
     return means()[(size_t)k * n + position];
   }
   __device__ float *singles() const { return arrays.singles + first * p; }
-  // The problem's part of the balls: those of the problems before need at most one ball each that
-  // is not full.
+  // The problem's part of the balls. Each earlier problem has at most one ball that is not full, so
+  // the balls of all earlier problems are at most first / WARP + task.
   __device__ float *ball_rows() const {
     return arrays.balls + (first / WARP + task) * (p + BALL_SCALARS);
   }
   __device__ uint most_balls() const { return (n + WARP - 1) / WARP; }
-  // A kernel may read as many coordinates as points in its registers have: there is room behind.
+  // A kernel may read up to DIMENSIONS coordinates from here on, also for the last observation: the
+  // array `x` is padded (MOST_IN_REGISTERS in src/blocks/arrays.rs).
   __device__ const double *observation(uint i) const { return arrays.x + (first + i) * p; }
 
   // The number of the whitening factor at a position; NONE for the identity.

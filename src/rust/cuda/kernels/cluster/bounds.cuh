@@ -50,7 +50,8 @@ __device__ __forceinline__ void write_stretches(uint p, float *scalars, double s
 }
 
 // Index of row i of a query's factor, with rows padded to whole groups of 4. In wide trees, a
-// query's factor is packed like those of clusters, which need no more room.
+// query's factor is packed column by column instead, as the factors of clusters are: this layout
+// needs no more room than padded rows.
 __host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
   uint group = i / 4;
   return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
@@ -104,8 +105,8 @@ struct Bound {
 };
 
 // Whether the bound of a cluster may be below `limit`, given the square of the distance between the
-// means or a part of this square. False if LOW is NaN, as it is for a cluster of a tree that is
-// gone. `low` is the sum of LOW of the query and the cluster, and `error` the sum of ERROR.
+// means or a part of this square. False if LOW is NaN: in a tree, LOW of a merged cluster is GONE.
+// `low` is the sum of LOW of the query and the cluster, and `error` the sum of ERROR.
 __device__ __forceinline__ bool may_be_near(float square, float low, float error, float limit,
                                             const Margins &margins) {
   float left = low * margins.cautious;

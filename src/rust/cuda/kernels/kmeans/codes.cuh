@@ -17,9 +17,11 @@
 //
 // Both sides are squared, and computed without an error:
 //
-// - |q| <= RADIUS by the greatest square of the group, and |z| < 2 PARTS RADIUS + 1, since a group
-//   is looked at only if its radius is at least half of the distance of c from g (`open_groups`).
-//   So |PARTS q - z| < 2^15 for CODED_COLUMNS. z = HIGH high + low, in 8 bits each.
+// - A coordinate of q is at most RADIUS, by the greatest square of the group. A coordinate of z is
+//   less than 2 PARTS RADIUS + 1, since a group is looked at only if its radius is at least half of
+//   the distance of c from g (`open_groups`). As norms, rounding adds up to sqrt(columns) / 2 < 128
+//   to each: |q| < RADIUS + 128 and |z| < 2 PARTS RADIUS + 129. So |PARTS q - z| < 2^15 for up to
+//   CODED_COLUMNS columns, and its square fits into an int. z = HIGH high + low, in 8 bits each.
 // - |PARTS y - z| <= sqrt(columns) (1/2 + 2^-36), as y has a relative error of 2^-51 at most.
 // - |t - q| is computed from t, for each observation. The roundings of t, u and their sum change
 //   PARTS times the sum by less than 10^-6. `now < square` in double precision is certainly false

@@ -22,7 +22,8 @@ __device__ __forceinline__ double square(const double *a, const double *b, uint 
   return sum;
 }
 
-// The sum of a chunk; each lane has the sum of every WARP-th value: sum_in_lanes.
+// The sum of a chunk, in lane 0 only: other lanes get other values. `lane` is the sum of every
+// WARP-th value, from this lane's first on. As sum_in_lanes of kmeans/seed.rs.
 __device__ __forceinline__ double sum_of_lanes(double lane) {
   for (int width = WARP / 2; width > 0; width /= 2)
     lane += __shfl_down_sync(WHOLE_WARP, lane, width);

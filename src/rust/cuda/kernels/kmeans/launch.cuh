@@ -19,7 +19,7 @@
 #define PIECE 128
 // Number of bytes of a code that are read at a time (kmeans/codes.cuh).
 #define QUAD 16
-// Maximum number of columns of codes.
+// Maximum number of columns of codes: with more, a square in kmeans/codes.cuh could overflow.
 #define CODED_COLUMNS 65535
 
 // A tile of `screen` has TILE observations by TILE centers. A block has ACROSS by DOWN threads,
@@ -115,8 +115,8 @@ struct Lloyd {
   uint *open;       // observations that are not decided yet
   uint *open_count; // number of open observations
   // In single precision: coordinates in tiles, column after column.
-  float *single_observations;
-  float *errors; // errors of the observations' bounds, per unit of a center's norm
+  float *single_observations; // with opposite sign
+  float *errors; // minus the errors of the observations' bounds, per unit of a center's norm
   float *single_centers;
   float *halves; // halves of the squares of the centers' norms, less their error
   float *norms;  // of the centers

@@ -42,8 +42,8 @@ struct Counts {
 
 // All clusters, in slots. A union takes the lower slot of its parts.
 struct Clusters {
-  // By slot: the mean, row after row; the number of members, 0 for an empty slot; v of
-  // MeanLinkage::Average.
+  // By slot: the mean, row after row; the number of members, 0 for an empty slot; half of the
+  // variance, `half_variances` of struct RemainingClusters, which Ward's linkage does not use.
   double *means, *sizes, *variances;
   // The means times `scale`, a power of 2, in single precision.
   float *single_means;

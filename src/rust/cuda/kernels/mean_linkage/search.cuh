@@ -12,11 +12,12 @@
 
 // Below this distance, its square may lose digits.
 #define LEAST_DISTANCE 1e-140
-// A little more than 1/2, to be safe from rounding. In single precision, the margin is.
+// A little more than 1/2, so that rounding excludes no reference. In single precision this is 1/2
+// itself, and the margin of `farthest` covers the rounding.
 #define ABOVE_HALF 0.500000001
 
-// The distance of two clusters, given the sum of squares between their means, and their sizes, for
-// Ward's linkage, or their variances. As ClusterMeans::distance_of.
+// The distance of two clusters, given the sum of squares between their means, and their sizes for
+// Ward's linkage, or half their variances. As ClusterMeans::distance_of.
 template <class T> __device__ __forceinline__ T distance_of(uint linkage, T square, T a, T b) {
   return linkage == WARD ? sqrt(T(2) * (a * b) / (a + b) * square) : T(0.5) * square + (a + b);
 }
@@ -41,7 +42,7 @@ template <> struct Precision<float> {
   }
   static __device__ __forceinline__ double share(const Clusters &all) { return all.single_share; }
   static __device__ __forceinline__ double margin(const Clusters &all) { return all.single_margin; }
-  // The margin is greater.
+  // None: `farthest` is at least single_margin, whose square loses no digits.
   static __device__ __forceinline__ float least_distance() { return 0; }
 };
 
@@ -137,7 +138,7 @@ template <class T> struct Nearest {
 // A query of a thread.
 template <class T> struct Query {
   uint slot;
-  // The size or the variance, see `distance_of`.
+  // The size or half the variance, see `distance_of`.
   T weight;
   Nearest<T> nearest;
   // Ward's linkage: half the square of the greatest distance that matters, or a little more.

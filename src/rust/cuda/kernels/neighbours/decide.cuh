@@ -91,8 +91,9 @@ __device__ void decide_by(const Sweep &sweep, const Decision &decision, Decision
   if (within > 0) atomicAdd(&memory.found, within);
   __syncthreads();
   if (threadIdx.x > 0) return;
-  // No reference outside the candidates has a lower distance than the floor. If the floor is beyond
-  // the limit, there is no such reference; after an overflow it is NaN.
+  // No reference outside the candidates has a lower distance than the floor. If no reference within
+  // the limit was left out, the floor is still the first key beyond the limit (`first_beyond` of
+  // layout.rs). For an infinite limit its bound is NaN, so the comparison below is false.
   double floor = (double)__uint_as_float((uint)(sweep.floors[query] >> 32)) * decision.unit;
   uint found = min(memory.found, wanted);
   double farthest = found == wanted ? memory.last : limit;

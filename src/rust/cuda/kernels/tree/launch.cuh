@@ -169,7 +169,7 @@ enum SharedWorkKind { SWEEP, DISTANCES };
 struct SharedWork {
   uint next;       // next chunk, MAX_CHUNKS or more if none is left; above it, the tag
   uint done;       // number of chunks done
-  uint generation; // one more for each work of this job number; its low bits are the tag
+  uint generation; // one more for each work of this job number; with the kind, it makes the tag
   // Of a sweep: the number of clusters found. Clusters count if their bound is at least `from` and
   // below `limit`, and their birth below `births_below`.
   uint found;
@@ -215,9 +215,9 @@ struct Tree {
   uint all_full_size;           // whether all active clusters are full-size
   uint midpoint;                // median linkage: a union's mean is the midpoint of both means
   uint dimensions, clusters;    // p; slots, which is the number of clusters at the start
-  uint has_shapes, shape_limit;
+  uint has_shapes, shape_limit; // whether clusters can have shapes; room for shapes, in shapes
   uint milliseconds; // approximate time of a launch
-  uint batch;        // number of pairs at the front of the queue whose unions are prepared
+  uint batch;        // pairs at the front of the queue whose unions are prepared; at most WARP
   uint max_jobs;     // maximum number of jobs at a time, up to JOBS
   uint balls, query_words;
   uint placement;    // of the sequencer's lists and rows
@@ -288,5 +288,5 @@ struct Tree {
 
   uint *control;
   double *radius_factor; // factor from the guessed to the used radius of a search; it adapts
-  volatile uint *progress, *stop; // in the host's memory: merges done; the host's wish to stop
+  volatile uint *progress, *stop; // in the host's memory: merges done; not 0 to request a stop
 };

@@ -19,14 +19,15 @@ static_assert(SKIPPED <= WARP, "a lane for each of them");
 // Maximum depth of a union whose next merge is guessed before its search is done.
 #define GUESS_DEPTH 2
 
-// For full distances: the number of members from which on a union is large, and the number of
-// members of all large pending unions from which on no other large union is prepared, except that
-// of the first entry. Most blocks help with the search for a large union. If the number is too
-// high, unions that are never merged delay the next one; if too low, blocks wait. Without a limit,
-// a tree of 30,000 x 41 took 1.1 times as long; twice the number made no difference (H200).
+// For full distances: number of members from which on a union is large. Most blocks help with the
+// search for a large union. Not measured.
 #ifndef LARGE
 #define LARGE 1024
 #endif
+// Maximum number of members of all large unions that are pending together. The union of the first
+// entry, and a large union while no other is pending, are prepared in any case. If too high, unions
+// that are never merged delay the next one; if too low, blocks wait. Without this limit, a tree of
+// 30,000 x 41 took 1.1 times as long; with twice the limit, as long (H200).
 #ifndef MOST_MEMBERS
 #define MOST_MEMBERS 32768
 #endif

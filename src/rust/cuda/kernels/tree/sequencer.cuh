@@ -9,7 +9,8 @@
 //   PENDING    a speculative union without a result
 //   READY      a speculative union with its result
 //   MERGED     its pair has been merged, and posted jobs may still use its node
-//   DROPPED    it cannot be merged any more, and posted jobs may still use its node
+//   DROPPED    given up: no longer possible, too old, not expected soon, or the launch ends; posted
+//              jobs may still use its node
 //   SEARCHING  a search for an active cluster
 //   NO_JOB     for a thread beyond the number of jobs
 enum JobState { UNUSED, PENDING, READY, MERGED, DROPPED, SEARCHING, NO_JOB };

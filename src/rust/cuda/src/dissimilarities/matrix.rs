@@ -318,7 +318,8 @@ struct ContractionBuffers {
     steps: CudaSlice<Step>,
     sizes: CudaSlice<f64>,
     live: CudaSlice<u32>,
-    /// For each slot, the last step in which its cluster took part.
+    /// For each slot, as in struct Merging: 1 + the last step with this slot as the lower one, 0 if
+    /// there is none, NONE if the cluster is gone.
     step_of: CudaSlice<u32>,
 }
 

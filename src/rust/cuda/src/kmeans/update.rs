@@ -43,7 +43,7 @@ arguments! {
     }
 }
 
-/// Number of blocks of `update` per multiprocessor, most of those that can be active at a time.
+/// Number of blocks of `update` per multiprocessor: most of the blocks that can be active there.
 const UPDATING_BLOCKS: usize = 4;
 
 /// The addresses of sorted cluster numbers, and of the numbers of their observations.

@@ -143,7 +143,7 @@ impl<'a> Progress<'a> {
         self.reported = done as u64;
     }
 
-    /// Expects the units that are done once more.
+    /// Announces the reported units again, because other code repeats their work.
     fn start_again(self) {
         self.monitor.expect(self.reported);
     }
@@ -154,7 +154,7 @@ struct LinkageMemory {
     stream: Arc<CudaStream>,
     means: CudaSlice<f64>,
     sizes: CudaSlice<f64>,
-    variances: CudaSlice<f64>,
+    half_variances: CudaSlice<f64>,
     single_means: CudaSlice<f32>,
     distances: CudaSlice<f64>,
     nearest: CudaSlice<u32>,
@@ -184,7 +184,7 @@ impl LinkageMemory {
             Self {
                 means: stream.alloc(clusters.means.len())?,
                 sizes: stream.clone_htod(clusters.sizes)?,
-                variances: stream.clone_htod(clusters.half_variances)?,
+                half_variances: stream.clone_htod(clusters.half_variances)?,
                 single_means: stream.alloc(clusters.means.len())?,
                 distances: stream.alloc(n)?,
                 nearest: stream.alloc(n)?,
@@ -221,7 +221,7 @@ impl LinkageMemory {
         Clusters {
             means: doubles(&self.means),
             sizes: doubles(&self.sizes),
-            variances: doubles(&self.variances),
+            variances: doubles(&self.half_variances),
             single_means: self.single_means.device_ptr(&self.stream).0,
             distances: doubles(&self.distances),
             nearest: words(&self.nearest),

@@ -258,8 +258,8 @@ impl DeviceSweeper {
         let strides = self.copy_queries(&queries.positions, &mut buffers.coordinates)?;
         let groups = self.groups.of(groups, &self.stream)?;
         let mut sweep = buffers.sweep(&self.stream, &self.frame, groups, strides);
-        // SAFETY: the buffers have the sizes given by `sweep`, and live until the stream is
-        // synchronized below or in `drop`.
+        // SAFETY: the buffers have the sizes given by `sweep`. Also after an early error, kernels
+        // do not outlive them: `CudaSlice` frees memory in the order of its stream.
         unsafe { self.sweep_chunks(&mut sweep, monitor)? };
         if let Some(exact) = self.exact.clone() {
             if let Some(rows) = exact.rows.wait() {
@@ -288,8 +288,8 @@ impl DeviceSweeper {
         self.sleep()?;
         let batch = DecisionBatch::new(&self.stream, request, batch)?;
         let decision = batch.decision(&self.stream, &self.frame, &exact.rows, rows, &exact.indices);
-        // SAFETY: the buffers have the sizes given by `sweep` and `decision`. They live until the
-        // stream is synchronized below or in `drop`.
+        // SAFETY: the buffers have the sizes given by `sweep` and `decision`. `CudaSlice` frees
+        // memory in the order of its stream, so kernels do not outlive them.
         unsafe { self.kernels.decide(&self.stream, sweep, &decision)? };
         self.sleep()?;
         let decided = batch.fetch(&self.stream, &mut self.buffers)?;

@@ -37,8 +37,9 @@ enum RowsCopyState {
 }
 
 impl ExactRows {
-    /// Memory for the rows of these points, if it takes little of the device's memory, of which at
-    /// most `most_memory` bytes may be used. `views` are the rows that the device sweeps.
+    /// Memory for the rows of these points, or `None` if they and `views`, the rows that the device
+    /// sweeps, would together take more than half of the usable memory. `most_memory` limits the
+    /// usable bytes.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.

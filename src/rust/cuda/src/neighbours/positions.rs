@@ -91,8 +91,8 @@ fn shuffled(indices: &[u32]) -> Vec<u32> {
 }
 
 /// A random permutation of the numbers below a limit, each of which is computed by itself: a
-/// Feistel network on pairs of halves of a number's bits (Luby and Rackoff 1988). What it maps to a
-/// number from the limit on, it maps again.
+/// Feistel network on the two halves of a number's bits (Luby and Rackoff 1988). A result that is
+/// not below the limit is permuted again (cycle walking, Black and Rogaway 2002).
 struct Shuffle {
     limit: usize,
     /// Number of bits of a half.
@@ -107,7 +107,7 @@ impl Shuffle {
 
     /// The number that takes the place of a number below the limit.
     fn of(&self, mut number: usize) -> usize {
-        /// The golden section in binary digits, a usual factor of hashes.
+        /// 2⁶⁴ divided by the golden ratio, the multiplier of Fibonacci hashing.
         const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
         const ROUNDS: u64 = 4;
 

@@ -1,8 +1,9 @@
 //! A search for nearest references on CUDA devices.
 //!
-//! Half precision is many times faster than single precision, and products are faster than squares
-//! of differences, but the bounds of the faster frames are looser. If too many queries stay open,
-//! the next frame takes over.
+//! A frame ([`RowFrame`]) is one way to compute lower bounds: in half or single precision, by
+//! products or by differences. Half precision is many times faster than single precision, and
+//! products are faster than differences, but the bounds of the faster frames are looser. If too
+//! many queries stay open, the next frame takes over.
 //!
 //! Every device sweeps all references for some batches of queries, which it takes from a queue
 //! ([`super::work_queue`]). If its memory cannot hold all references, it sweeps them in chunks
@@ -99,7 +100,7 @@ pub struct CudaNeighbours<'a, S = DeviceSweeper> {
 enum RequestProgress {
     Done,
     /// A more precise frame answers the rest faster.
-    NeedsSharperFrame,
+    NeedsMorePreciseFrame,
 }
 
 impl<'a> CudaNeighbours<'a> {
@@ -389,7 +390,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             request,
             groups,
             capacity,
-            can_sharpen: self.frames.len() > 1,
+            has_more_precise_frame: self.frames.len() > 1,
             monitor,
         };
         let ended = process(
@@ -409,7 +410,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         self.drop_lost_devices(losses_before)?;
         Ok(match ended {
             ControlFlow::Continue(()) => RequestProgress::Done,
-            ControlFlow::Break(()) => RequestProgress::NeedsSharperFrame,
+            ControlFlow::Break(()) => RequestProgress::NeedsMorePreciseFrame,
         })
     }
 }

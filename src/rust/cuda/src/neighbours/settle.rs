@@ -63,7 +63,7 @@ pub struct Settler<'s, 'a, S> {
     /// Number of candidates that the first sweep keeps of each query.
     pub capacity: usize,
     /// Whether there is a more precise frame.
-    pub can_sharpen: bool,
+    pub has_more_precise_frame: bool,
     pub monitor: &'s Monitor,
 }
 
@@ -81,7 +81,9 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         for (at, limit) in first.open() {
             open.push(at, queries[at], limit);
         }
-        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::OPEN_RATIO) {
+        if self.has_more_precise_frame
+            && open.len() > may_stay_open(batch.len(), policy::OPEN_RATIO)
+        {
             return Ok(Settled::TooManyOpen);
         }
         if open.len() == 0 {
@@ -90,7 +92,9 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         // Answers of later searches, by the query's index in the batch.
         let mut later = BTreeMap::new();
         let open = self.sweep_again(open, &mut later)?;
-        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HOST_RATIO) {
+        if self.has_more_precise_frame
+            && open.len() > may_stay_open(batch.len(), policy::HOST_RATIO)
+        {
             return Ok(Settled::TooManyOpen);
         }
         if open.len() > 0 {

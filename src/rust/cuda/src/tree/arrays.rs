@@ -99,8 +99,9 @@ const CLUSTERS_A_JOB: usize = 256;
 const JOBS_WITH_MEMBERS: usize = 128;
 /// Number of jobs at a time in wide trees.
 const JOBS_OF_WIDE_TREES: usize = 32;
-/// Largest number of pairs at the front of the queue that are merged speculatively. Only the time
-/// depends on it.
+/// Largest number of pairs at the front of the queue that are merged speculatively. At most 32:
+/// struct FirstEntries of tree/requests.cuh has one lane of a warp, and one bit of a word, for each
+/// pair. With more, the kernel would write beyond an array. Up to 32, only the time depends on it.
 const PAIRS: u32 = 32;
 /// As [`PAIRS`], for wide trees.
 const PAIRS_OF_WIDE_TREES: u32 = 8;
@@ -325,11 +326,12 @@ pub struct TreeLayout {
 /// Largest number of blocks that make the merges of a tree. All of them may call for help with a
 /// sweep at the same time; the length of the ring of posts limits it.
 pub const MOST_BLOCKS: usize = 168;
-/// Number of blocks that search at the start, for each block of the merging kernel. Only the time
-/// depends on it.
-pub const SEARCHES: usize = 4;
+/// Number of blocks of the kernels that start a tree, gather members or compute shapes again, for
+/// each block of the merging kernel. Only the time, and the memory for [`MOST_LAUNCHED`] factors of
+/// wide trees, depend on it.
+pub const BLOCKS_PER_MERGING_BLOCK: usize = 4;
 /// Largest number of blocks of a launch that compute whitening factors.
-const MOST_LAUNCHED: usize = SEARCHES * MOST_BLOCKS;
+const MOST_LAUNCHED: usize = BLOCKS_PER_MERGING_BLOCK * MOST_BLOCKS;
 
 /// Alignment of every array, in bytes.
 const ALIGNMENT: usize = 256;
@@ -354,10 +356,11 @@ pub struct TreeSizes {
 /// members of active clusters are gathered more often.
 const MEMBER_ROOM: usize = 64;
 /// Smallest room for the members of unions, as a multiple of the number of observations: a limit of
-/// [`MANY_MEMBERS`] is not applied below it.
+/// [`MOST_MEMBER_ROOM`] is not applied below it.
 const LEAST_MEMBER_ROOM: usize = 4;
-/// Largest room for the members of unions, in members, unless [`LEAST_MEMBER_ROOM`] gives more.
-const MANY_MEMBERS: usize = 1 << 28;
+/// Largest room for the members of unions, in members of 4 bytes each (1 GiB), unless
+/// [`LEAST_MEMBER_ROOM`] gives more.
+const MOST_MEMBER_ROOM: usize = 1 << 28;
 /// Largest number of observations of a tree. The kernels count, in 32 bits, the members of
 /// DECIDED_TOGETHER = 16 clusters and 16 times those of a node, 17 times this number at most.
 pub const MOST_OBSERVATIONS: usize = 1 << 27;
@@ -488,7 +491,7 @@ impl TreeSizes {
     /// Room for the members of unions, in observations.
     pub fn member_room(&self) -> usize {
         let n = self.observations;
-        (MEMBER_ROOM * n).min(MANY_MEMBERS.max(LEAST_MEMBER_ROOM * n))
+        (MEMBER_ROOM * n).min(MOST_MEMBER_ROOM.max(LEAST_MEMBER_ROOM * n))
     }
 
     /// Number of values of the spread of a shape.

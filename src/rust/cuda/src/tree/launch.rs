@@ -14,8 +14,8 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 
 use super::arrays::{
-    control, to_merges, Placement, Status, Tree, TreeArrays, TreeLayout, TreeSizes, FEW_COLUMNS,
-    MOST_BLOCKS, MOST_CLUSTERS, MOST_OBSERVATIONS, SEARCHES, THREADS,
+    control, to_merges, Placement, Status, Tree, TreeArrays, TreeLayout, TreeSizes,
+    BLOCKS_PER_MERGING_BLOCK, FEW_COLUMNS, MOST_BLOCKS, MOST_CLUSTERS, MOST_OBSERVATIONS, THREADS,
 };
 use super::clusters::Clusters;
 use super::start::{Contents, Start};
@@ -38,9 +38,9 @@ pub const MOST_COLUMNS: usize = MODULES_BY_COLUMNS[MODULES_BY_COLUMNS.len() - 1]
 
 /// Number of positions whose neighbours one launch of the first search finds. If it is too large,
 /// an interrupt is answered late.
-const POSITIONS: u32 = 1 << 16;
-/// As [`POSITIONS`], if all clusters are points.
-const POINTS: u32 = 1 << 17;
+const POSITIONS_PER_SEARCH: u32 = 1 << 16;
+/// As [`POSITIONS_PER_SEARCH`], if all clusters are points.
+const POINTS_PER_SEARCH: u32 = 1 << 17;
 
 /// Share of active clusters, in tenths of the positions, at which the positions are compacted. Only
 /// the time depends on it.
@@ -185,7 +185,7 @@ struct TreeKernels {
 
 /// The shared memory of the blocks that make merges.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct SharedMemory {
     bytes: usize,
     placement: Placement,
 }
@@ -213,7 +213,7 @@ impl TreeKernels {
         device: &Device,
         module: &'static Kernels,
         sizes: &TreeSizes,
-    ) -> Result<Option<(Self, Room)>> {
+    ) -> Result<Option<(Self, SharedMemory)>> {
         let failed = |error| device.error("preparing the kernels of a tree", &error);
         let cooperative = Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
         let cooperates = device.context.attribute(cooperative).map_err(failed)? != 0;
@@ -241,7 +241,7 @@ impl TreeKernels {
             let limited = left(kernel).and_then(|left| allow_shared(kernel, left as i32));
             limited.map_err(failed)?;
         }
-        let room = Room {
+        let room = SharedMemory {
             bytes: bytes(placement),
             placement,
         };
@@ -253,7 +253,7 @@ impl TreeKernels {
 struct Growing {
     stream: Arc<CudaStream>,
     kernels: TreeKernels,
-    room: Room,
+    room: SharedMemory,
     /// All memory on the device.
     memory: CudaSlice<u8>,
     layout: TreeLayout,
@@ -275,7 +275,7 @@ impl Growing {
     fn new(
         device: &Arc<Device>,
         kernels: TreeKernels,
-        room: Room,
+        room: SharedMemory,
         problem: &Problem,
         start: Start,
         layout: TreeLayout,
@@ -398,7 +398,10 @@ impl Growing {
                         .launch(Self::config(blocks, 0))?;
                 }
             }
-            let config = Self::config(SEARCHES as u32 * self.blocks, self.start.sizes.job_bytes());
+            let config = Self::config(
+                BLOCKS_PER_MERGING_BLOCK as u32 * self.blocks,
+                self.start.sizes.job_bytes(),
+            );
             // SAFETY: as in `launch`.
             unsafe {
                 self.stream
@@ -411,7 +414,11 @@ impl Growing {
                     .launch(config)
             }
         };
-        let some = if points { POINTS } else { POSITIONS };
+        let some = if points {
+            POINTS_PER_SEARCH
+        } else {
+            POSITIONS_PER_SEARCH
+        };
         for first in (0..self.positions).step_by(some as usize) {
             if monitor.stopped() {
                 break;
@@ -567,7 +574,10 @@ impl Growing {
             self.stream
                 .launch_builder(&self.kernels.gather_members)
                 .arg(&self.tree)
-                .launch(Self::config(SEARCHES as u32 * self.blocks, 0))?;
+                .launch(Self::config(
+                    BLOCKS_PER_MERGING_BLOCK as u32 * self.blocks,
+                    0,
+                ))?;
         }
         let TreeArrays {
             members,
@@ -585,7 +595,7 @@ impl Growing {
     fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
         let config = Self::config(
-            SEARCHES as u32 * self.blocks,
+            BLOCKS_PER_MERGING_BLOCK as u32 * self.blocks,
             self.start.sizes.reshape_bytes(),
         );
         self.launch(&self.kernels.reshape_all, config)?;

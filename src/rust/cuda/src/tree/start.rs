@@ -29,7 +29,8 @@ const MILLISECONDS: u32 = 250;
 pub struct Start {
     pub sizes: TreeSizes,
     all_full_size: bool,
-    has_shapes: bool,
+    /// Whether any cluster has a shape before the first merge.
+    starts_with_shapes: bool,
     unit: f64,
     diagonal: f64,
     sum_error: f64,
@@ -43,8 +44,11 @@ pub struct Contents<'a> {
     frame: ClusterFrame,
     /// The slots of the clusters with a shape, by the number of the shape.
     shaped: Vec<u32>,
-    members: Vec<u32>,
+    /// The number of members of each cluster.
+    cluster_sizes: Vec<u32>,
+    /// The number of each cluster's shape, with [`IDENTITY`] if it is the identity, or [`NONE`].
     shapes: Vec<u32>,
+    /// The id of each cluster: its slot.
     ids: Vec<u32>,
     /// The slot at each position.
     slots_at: Vec<u32>,
@@ -101,7 +105,7 @@ impl Start {
         let start = Self {
             sizes,
             all_full_size: below == 0,
-            has_shapes: !shaped.is_empty(),
+            starts_with_shapes: !shaped.is_empty(),
             unit: frame.unit(),
             diagonal,
             sum_error: frame.sum_error(),
@@ -112,7 +116,7 @@ impl Start {
             clusters,
             frame,
             shaped,
-            members: (0..n).map(|slot| problem.size_of(slot) as u32).collect(),
+            cluster_sizes: (0..n).map(|slot| problem.size_of(slot) as u32).collect(),
             shapes: vec![NONE; n],
             ids: (0..n as u32).collect(),
             slots_at: (0..n as u32).collect(),
@@ -146,7 +150,7 @@ impl Start {
             clusters,
             ..
         } = self.sizes;
-        !self.has_shapes && (observations == 0 || observations == clusters)
+        !self.starts_with_shapes && (observations == 0 || observations == clusters)
     }
 
     /// The kernels' second argument. `rows` and `factors` are the addresses of the arrays in single
@@ -314,7 +318,7 @@ impl Contents<'_> {
             (&arrays.members, cast_slice(&self.member_numbers)),
             (&arrays.member_starts, cast_slice(&self.member_starts)),
             (&arrays.means, cast_slice(self.clusters.means())),
-            (&arrays.sizes, cast_slice(&self.members)),
+            (&arrays.sizes, cast_slice(&self.cluster_sizes)),
             (&arrays.shapes, cast_slice(&self.shapes)),
             (&arrays.ids, cast_slice(&self.ids)),
             (&arrays.births, cast_slice(&self.positions)),
