@@ -27,6 +27,8 @@ describe_fcs <- function(path) {
   if (!file.exists(path)) stop("it does not exist")
   size <- file.size(path)
   if (dir.exists(path)) stop("it is a folder")
+  # A named pipe has size 0, and would be waited for.
+  if (size < 58) stop("it is no FCS file of version 2 or 3")
   connection <- file(path, "rb")
   on.exit(close(connection))
   header <- text_of(readBin(connection, "raw", 58))
@@ -175,6 +177,11 @@ count_events <- function(total, begin, end, row, size) {
   }
   if (total * row > room) {
     stop("it is too short for its ", shown_count(total), " events ($TOT)")
+  }
+  # Some programs write a few bytes after the last event.
+  if (!is.na(end) && end > begin && room - total * row >= max(row, room / 100)) {
+    stop("it has data of ", shown_count(floor(room / row)), " events of its $PAR parameters, ",
+         "and $TOT says ", shown_count(total))
   }
   total
 }

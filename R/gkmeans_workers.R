@@ -77,7 +77,7 @@ distribute_rows <- function(source, x, workers, device, call) {
     end = function() {
       # Workers may be this process.
       forget_rows()
-      if (started) return(BiocParallel::bpstop(workers))
+      if (started) return(stop_workers(workers))
       # Workers that were interrupted or lost would not answer, or not at once.
       if (is_working) return(invisible())
       # Batch jobs ended with their call.
@@ -98,6 +98,20 @@ start_workers <- function(workers) {
   if (!inherits(workers, lasting_workers) || BiocParallel::bpisup(workers)) return(FALSE)
   BiocParallel::bpstart(workers)
   TRUE
+}
+
+# Stops workers, some of which may be lost: bpstop() then fails.
+stop_workers <- function(workers) {
+  tryCatch(suppressWarnings(BiocParallel::bpstop(workers)), error = function(e) {
+    # Forked processes would remove the temporary folder of this process when they find their
+    # connection closed.
+    if (inherits(workers, "MulticoreParam")) return()
+    for (node in as.list(BiocParallel::bpbackend(workers))) try(close(node$con), silent = TRUE)
+  })
+  if (BiocParallel::bpisup(workers)) {
+    BiocParallel::bpbackend(workers) <- structure(list(), class = c("NULLcluster", "cluster"))
+  }
+  invisible()
 }
 
 # The rows that a worker keeps: their `id`, their numbers `rows`, and `x`, stored rows.

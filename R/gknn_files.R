@@ -116,13 +116,13 @@ print.gknn_files <- function(x, ...) {
   call <- match.call()
   check_files(x, "x", call)
   blocks <- ceiling(x$rows / x$block_rows)
+  missing <- missing_blocks(x, "x", call)
   cat(
     "The ", x$k, ngettext(x$k, " nearest neighbour of ", " nearest neighbours of "),
     format_number(x$rows), ngettext(x$rows, " row", " rows"), " (", x$metric$name, "), in ", blocks,
     ngettext(blocks, " block", " blocks"), " in\n", x$folder, "\n",
     sep = ""
   )
-  missing <- missing_blocks(x, "x", call)
   if (missing$blocks > 0) cat("Missing: rows ", describe_missing(x, missing), "\n", sep = "")
   invisible(x)
 }

@@ -30,6 +30,8 @@ npy_reader <- function(files, transform) {
 # and columns.
 describe_npy <- function(path) {
   if (!file.exists(path)) stop("it does not exist")
+  # A named pipe has size 0, and would be waited for.
+  if (file.size(path) < 8) stop("it is no .npy file of version 1 to 3")
   connection <- file(path, "rb")
   on.exit(close(connection))
   magic <- readBin(connection, "raw", 8)

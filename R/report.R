@@ -209,7 +209,7 @@ code_parts <- function(call) {
   more <- call[!names(call) %in% c("", "tree", "x", "file", "populations", "gates", "samples",
                                    "support", "most", "title")]
   x <- c(expression_text(call$x), vapply(as.list(more), expression_text, ""))
-  names(x) <- c("x", names(more))
+  names(x) <- c("x", vapply(lapply(names(more), as.name), expression_text, ""))
   x <- if (all(nzchar(x))) paste(names(x), "=", x, collapse = ", ") else ""
   tree <- expression_text(call$tree)
   list(tree = if (nzchar(tree)) tree else "tree", x = x)
@@ -221,7 +221,7 @@ expression_text <- function(expression) {
   is_short <- is.symbol(expression) || is.call(expression) ||
     is.atomic(expression) && length(expression) == 1 && is.null(attributes(expression))
   if (!is_short || any(grepl("^[.][.]", all.names(expression)))) return("")
-  text <- deparse(expression, width.cutoff = 500L, nlines = 2L)
+  text <- deparse(expression, width.cutoff = 500L, backtick = TRUE, nlines = 2L)
   if (length(text) > 1 || nchar(text) > 100) return("")
   enc2utf8(text)
 }

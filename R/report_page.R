@@ -7,9 +7,13 @@ page_modules <- c("data.js", "state.js", "rcode.js", "marks.js", "tree.js", "det
 # Writes a page. The file gets its name when it is complete.
 write_page <- function(content, file, call) {
   text <- page_text(content)
-  temporary <- tempfile(paste0(".", basename(file), "-"), dirname(file))
+  # A file that is replaced keeps its mode, and a link its place.
+  if (isTRUE(nzchar(Sys.readlink(file)))) file <- normalizePath(file, mustWork = FALSE)
+  temporary <- tempfile(".report-", dirname(file))
   on.exit(unlink(temporary))
   is_written <- !dir.exists(file) && tryCatch({
+    file.create(temporary)
+    if (file.exists(file)) Sys.chmod(temporary, file.mode(file), use_umask = FALSE)
     writeBin(charToRaw(text), temporary)
     file.rename(temporary, file)
   }, error = function(e) FALSE, warning = function(w) FALSE)

@@ -85,6 +85,9 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
       # Before `interrupt`: otherwise it would also catch the error that `interrupt` raises.
       error = function(condition) {
         left <- Filter(Negate(is_done), tasks)
+        if (!is_cluster(workers) && BiocParallel::bpisup(workers)) {
+          hint <- paste0("; if a call was interrupted before, stop the workers by bpstop()", hint)
+        }
         stop(lost_worker_error(condition, vapply(left, name, ""), hint, call))
       },
       interrupt = function(condition) {
@@ -105,36 +108,51 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
 # The values of each share of tasks, by one worker each; a list of lists. Stops at an error of
 # BiocParallel or parallel, or of a worker outside its tasks.
 run_shares <- function(shares, work, shared, workers) {
-  library <- dirname(getNamespaceInfo("gmhclust", "path"))
-  version <- getNamespaceVersion("gmhclust")
-  if (!is_cluster(workers)) {
-    return(BiocParallel::bplapply(
-      shares, run_share_on_worker, work = work, shared = shared, library = library,
-      version = version, BPPARAM = workers
-    ))
-  }
-  # A cluster hands out values in the order in which they come. After an interrupt, the values of
-  # the interrupted call come first.
   this_call <- basename(tempfile("call"))
-  values <- parallel::clusterApply(
-    workers, shares, run_share_on_worker, work = work, shared = shared, library = library,
-    version = version, of_call = this_call
+  arguments <- list(
+    run_share_on_worker, work = work, shared = shared, of_call = this_call,
+    library = dirname(getNamespaceInfo("gmhclust", "path")),
+    version = getNamespaceVersion("gmhclust")
   )
-  if (!all(vapply(values, function(value) identical(attr(value, "of_call"), this_call), NA))) {
-    stop("the cluster sent values of an interrupted call; stop it and make a new one")
+  values <- vector("list", length(shares))
+  # Workers hand out values in the order in which they are made. After an interrupt, or after a
+  # worker was lost, the values of the earlier call come first.
+  for (attempt in seq_len(most_attempts)) {
+    left <- which(vapply(values, is.null, NA))
+    if (length(left) == 0) return(values)
+    tasks <- lapply(left, function(number) list(number = number, tasks = shares[[number]]))
+    found <- if (is_cluster(workers)) {
+      do.call(parallel::clusterApply, c(list(workers, tasks), arguments))
+    } else {
+      do.call(BiocParallel::bplapply, c(list(tasks), arguments, list(BPPARAM = workers)))
+    }
+    for (value in found) {
+      is_of_call <- is.list(value) && identical(value$of_call, this_call)
+      if (is_of_call) values[[value$number]] <- value$values
+    }
+    # The next call would begin with the values that are left now.
+    if (is_cluster(workers)) break
+  }
+  if (any(vapply(values, is.null, NA))) {
+    stop("the workers sent values of an interrupted call; stop them and start new ones")
   }
   values
 }
 
-# Runs a share of tasks on a worker, after loading gmhclust from the worker's libraries. Its
-# environment is package base, so no variables are sent to the worker with it. `of_call` marks the
-# value.
-run_share_on_worker <- function(tasks, work, shared, library, version, of_call = NULL) {
+# Number of times that work is given to workers of BiocParallel. Values of a process that it forked
+# for an earlier call take the place of one value of this call.
+most_attempts <- 5L
+
+# Runs a share of tasks, with its number, on a worker, after loading gmhclust from the worker's
+# libraries. Its environment is package base, so no variables are sent to the worker with it.
+# `of_call` marks the values.
+run_share_on_worker <- function(share, work, shared, of_call, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {
     stop("the worker has version ", getNamespaceVersion(package), " of gmhclust, not ", version)
   }
-  structure(package$run_share(tasks, work, shared), of_call = of_call)
+  list(values = package$run_share(share$tasks, work, shared), number = share$number,
+       of_call = of_call)
 }
 environment(run_share_on_worker) <- baseenv()
 

@@ -64,7 +64,8 @@ test_that("all files that cannot be used are named in one error", {
   folder <- fcs_folder(
     good = list(x), other = list(x[, 1:4]), log = list(round(x * 10 + 100), type = "I",
                                                        keywords = c("$P2E" = "4,1")),
-    short = list(x), histogram = list(x, keywords = c("$MODE" = "C"))
+    short = list(x), histogram = list(x, keywords = c("$MODE" = "C")),
+    fewer = list(x, keywords = c("$TOT" = "10")), narrower = list(x, keywords = c("$PAR" = "2"))
   )
   on.exit(unlink(folder, recursive = TRUE))
   short <- file.path(folder, "short.fcs")
@@ -73,9 +74,11 @@ test_that("all files that cannot be used are named in one error", {
   writeLines("no cells", file.path(folder, "text.fcs"))
   error <- expect_error(observations(folder), class = "gmhclust_error_input")
   message <- conditionMessage(error)
-  expect_match(message, "`x` names 4 of 6 files that cannot be used; ")
+  expect_match(message, "`x` names 6 of 8 files that cannot be used; ")
   expect_match(message, "log.fcs: it has logarithmic channels")
   expect_match(message, "short.fcs: it is too short for its 50 events")
+  expect_match(message, "fewer.fcs: it has data of 50 events of its $PAR parameters, and $TOT",
+               fixed = TRUE)
   expect_match(message, "histogram.fcs: it is no list of events")
   expect_match(message, "text.fcs: it is no FCS file")
   error <- expect_error(observations(file.path(folder, c("good.fcs", "other.fcs"))),

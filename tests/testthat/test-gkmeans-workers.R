@@ -85,3 +85,25 @@ test_that("an error on a worker names its rows", {
   expect_match(conditionMessage(error), "rows 1 to 100 of `x`: .*the disk is gone")
   expect_refused(gkmeans(values, 3, BPPARAM = "2"), "`BPPARAM` is \"2\"", by = "gkmeans")
 })
+
+test_that("a lost worker is an error of its class, and workers are stopped", {
+  for (workers in list(forks(), snow())) {
+    me <- Sys.getpid()
+    values <- unname(as.matrix(some_cells(200)))
+    rows <- local({
+      me <- me
+      values <- values
+      function(first, last) {
+        if (Sys.getpid() != me) tools::pskill(Sys.getpid(), 9)
+        values[first:last, , drop = FALSE]
+      }
+    })
+    error <- expect_error(
+      suppressWarnings(gkmeans(observations(rows, rows = 200), 5, BPPARAM = workers)),
+      class = "gmhclust_error_worker"
+    )
+    expect_match(conditionMessage(error), "unfinished work: rows 1 to 100")
+    expect_false(BiocParallel::bpisup(workers))
+    expect_true(dir.exists(tempdir()))
+  }
+})

@@ -187,6 +187,8 @@ test_that("populations that were found in any way have a page", {
 test_that("the calls have the expressions of the arguments", {
   of <- function(call) code_parts(match.call(report, call))
   expect_identical(of(quote(report(tree, x))), list(tree = "tree", x = "x = x"))
+  expect_identical(of(quote(report(`my tree`, `2x`, `a b` = 1))),
+                   list(tree = "`my tree`", x = "x = `2x`, `a b` = 1"))
   expect_identical(of(quote(report(f$tree, file = "a", x[, 1:14], most = 3, assay = "exprs"))),
                    list(tree = "f$tree", x = "x = x[, 1:14], assay = \"exprs\""))
   # An object, a long expression, and an argument of the caller.
@@ -358,4 +360,27 @@ test_that("invalid arguments are named", {
           "`samples` has 2,000 labels; a page shows at most 500")
   refused(report(tree, x, file, populations, gates = 1:3), "`gates` has length 3")
   expect_false(file.exists(file))
+})
+
+test_that("a page that replaces a file keeps its mode, and a link its place", {
+  skip_on_os("windows")
+  x <- blobs(60, 3)
+  tree <- ghclust(x, "average")
+  folder <- tempfile("pages")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  page <- file.path(folder, "page.html")
+  link <- file.path(folder, "link.html")
+  file.create(page)
+  Sys.chmod(page, "600")
+  file.symlink(page, link)
+  report(tree, x, link, populations = 2)
+  expect_identical(normalizePath(Sys.readlink(link)), normalizePath(page))
+  expect_identical(format(file.mode(page)), "600")
+  expect_gt(file.size(page), 1000)
+  long <- file.path(folder, paste0(strrep("n", 240), ".html"))
+  report(tree, x, long, populations = 2)
+  expect_true(file.exists(long))
+  expect_identical(sort(dir(folder, all.files = TRUE, no.. = TRUE)),
+                   sort(c("page.html", "link.html", basename(long))))
 })

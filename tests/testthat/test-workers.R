@@ -51,7 +51,7 @@ test_that("workers may be a cluster of package parallel", {
   expect_identical(conditionMessage(error), "task a: a is too bad; go on")
   # Values of an interrupted call are not taken for those of the next one.
   for (node in workers) parallel:::sendCall(node, function() list(1), list())
-  expect_error(gknn(cells, 3, BPPARAM = workers), "values of an interrupted call; stop it",
+  expect_error(gknn(cells, 3, BPPARAM = workers), "values of an interrupted call; stop them",
                class = "gmhclust_error_worker")
 })
 
@@ -149,4 +149,29 @@ test_that("a lost worker is an error that names the unfinished tasks", {
   }
   many <- lost_worker_error(simpleError("gone"), paste("task", 1:9), "", NULL)
   expect_match(conditionMessage(many), "task 4, task 5, 4 more (gone)", fixed = TRUE)
+})
+
+test_that("values of a call that lost a worker do not reach the next calls", {
+  workers <- forks()
+  once <- tempfile()
+  run <- function(...) {
+    suppressWarnings(run_tasks(
+      list(...), "eval", list(once = once), workers, function(task) "a task", "Working", NULL
+    ))
+  }
+  # One worker is killed; the value of the other one comes late.
+  old <- quote({
+    if (dir.create(once, showWarnings = FALSE)) tools::pskill(Sys.getpid(), 9)
+    Sys.sleep(0.5)
+    "old"
+  })
+  expect_error(run(old, old), class = "gmhclust_error_worker")
+  Sys.sleep(0.6)
+  # BiocParallel may report the lost worker once more.
+  found <- lapply(1:4, function(i) {
+    tryCatch(run(quote(c("new", 1)), quote(c("new", 2))), gmhclust_error_worker = function(e) NULL)
+  })
+  found <- Filter(length, found)
+  expect_gt(length(found), 0)
+  expect_identical(unique(found), list(list(c("new", "1"), c("new", "2"))))
 })

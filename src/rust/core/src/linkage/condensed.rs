@@ -12,8 +12,8 @@ use crate::tasks::pieces;
 
 /// The type of a stored dissimilarity. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
-    /// The largest accepted magnitude of a dissimilarity, after squaring for ward.D2. Sums over
-    /// clusters then do not overflow; see `LARGEST_SIZE` in matrix.rs.
+    /// The largest accepted magnitude of a dissimilarity, after squaring for ward.D2. Sums in
+    /// double precision then do not overflow, see `LARGEST_SIZE` in matrix.rs; a stored height may.
     const LARGEST: f64;
 
     /// Rounds a dissimilarity to its stored form.
