@@ -87,6 +87,9 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
         left <- Filter(Negate(is_done), tasks)
         if (!is_cluster(workers) && BiocParallel::bpisup(workers)) {
           hint <- paste0("; if a call was interrupted before, stop the workers by bpstop()", hint)
+        } else if (inherits(workers, "MulticoreParam")) {
+          hint <- paste0("; if this repeats, restart R, which ends the forks of earlier calls, or ",
+                         "use SnowParam()", hint)
         }
         stop(lost_worker_error(condition, vapply(left, name, ""), hint, call))
       },
