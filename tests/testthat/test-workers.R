@@ -169,7 +169,8 @@ test_that("values of a call that lost a worker do not reach the next calls", {
   Sys.sleep(0.6)
   # BiocParallel may report the lost worker again.
   found <- lapply(1:4, function(i) {
-    tryCatch(run(quote(c("new", 1)), quote(c("new", 2))), gmhclust_error_worker = function(e) "lost")
+    tryCatch(run(quote(c("new", 1)), quote(c("new", 2))),
+             gmhclust_error_worker = function(e) "lost")
   })
   found <- setdiff(unique(found), "lost")
   if (length(found) > 0) expect_identical(found, list(list(c("new", "1"), c("new", "2"))))
