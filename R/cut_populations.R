@@ -123,6 +123,7 @@
 #'     \item{`sizes`, `rest`}{the number of members of each population, and of the cells in no
 #'       population.}
 #'     \item{`k`, `min_members`}{the number of populations, and the minimum, as a count.}
+#'     \item{`weighted`}{`TRUE` if some leaves count as other than one member.}
 #'     \item{`nearest`}{whether the rest was assigned to the nearest populations.}
 #'     \item{`levels`}{the names of the populations; initially their numbers.}
 #'     \item{`chosen_by`}{how they were chosen: `"valleys"`, `"mass"`, `"k"` or `"branches"`.}

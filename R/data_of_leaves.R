@@ -7,27 +7,26 @@
 data_of_leaves <- function(x, tree, arg, options, call, ...) {
   x <- as_stored_observations(x, arg, function(p) population_bytes, options, call, ...,
                               wide = FALSE)
-  n <- nrow(tree$merge) + 1L
-  whole <- length(tree$leaf)
-  leaf <- if (nrow(x) != n) as_integers(tree$leaf)
-  if (nrow(x) != n && (whole == 0 || nrow(x) != whole)) {
-    rows <- nrow(x)
-    release_rows(x)
-    needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
-    refuse(arg, paste("has", rows, "rows"), trimws(needs), call)
-  }
-  labels <- if (nrow(x) == whole) labels_of_observations(tree) else tree$labels
-  tryCatch(check_row_order(rownames(x), labels, arg, call), error = function(e) {
-    release_rows(x)
-    stop(e)
-  })
-  used <- used_columns(x)
-  if (is.null(leaf)) {
-    tryCatch(check_rows_of_tree(x, used, tree, arg, call), error = function(e) {
+  tryCatch(
+    {
+      n <- nrow(tree$merge) + 1L
+      whole <- length(tree$leaf)
+      leaf <- if (nrow(x) != n) as_integers(tree$leaf)
+      if (nrow(x) != n && (whole == 0 || nrow(x) != whole)) {
+        needs <- paste("the tree has", n, "leaves",
+                       if (whole > 0) paste("of", whole, "observations"))
+        refuse(arg, paste("has", nrow(x), "rows"), trimws(needs), call)
+      }
+      labels <- if (nrow(x) == whole) labels_of_observations(tree) else tree$labels
+      check_row_order(rownames(x), labels, arg, call)
+      used <- used_columns(x)
+      if (is.null(leaf)) check_rows_of_tree(x, used, tree, arg, call)
+    },
+    error = function(e) {
       release_rows(x)
       stop(e)
-    })
-  }
+    }
+  )
   list(x = x, used = used, leaf = leaf, count = n)
 }
 

@@ -189,12 +189,11 @@
 #' also stops if other programs take the memory while it runs. If they take the memory within
 #' milliseconds, however, the operating system may end R, because it grants more memory than it has.
 #'
-#' Time usually grows at most with n^2 p; for cells, `vignette("speed")` shows less. In the worst
-#' case it grows with n^3 p: values that double from one to the next, for example, over 60 orders of
-#' magnitude, take about five times as long for twice as many. With G apriori clusters of about
-#' equal size, time grows with (n^2 / G + G^2) p. An interrupt (Ctrl-C) stops the work within a
-#' second. Ties, outliers and columns of very different scales do not slow it down. Equal
-#' observations merge first, at height 0.
+#' Time usually grows at most with n^2 p; for cells, `vignette("speed")` shows less. It grows faster
+#' for values that divide many orders of magnitude evenly, such as successive powers of 1.1. With G
+#' apriori clusters of about equal size, time grows with (n^2 / G + G^2) p. An interrupt (Ctrl-C)
+#' stops the work within a second. Ties, outliers and columns of very different scales do not slow
+#' it down. Equal observations merge first, at height 0.
 #'
 #' With hundreds of columns, the p x p covariances take most of the time (p^3 operations per merge)
 #' and most of the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data

@@ -174,12 +174,12 @@ as_hits <- function(nn, n = NULL) {
 # The components `index` and `distance` of neighbours have one of two forms: matrices with a row for
 # each query, or lists with a vector for each query.
 
-# Stops if `nn` is not like the value of gknn() or gneighbours().
 needs_neighbours <- paste(
   "it must be what gknn() returns: a list of matrices `index` and `distance`, or what",
   "gneighbours() returns"
 )
 
+# Stops if `nn` is not like the value of gknn() or gneighbours().
 check_neighbours <- function(nn, arg, call) {
   # lengths() can crash R for objects of S4.
   is_plain <- function(part) is.numeric(part) && !is.object(part) && !isS4(part)

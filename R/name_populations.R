@@ -279,17 +279,16 @@ needs_populations <- paste("it must be the value of cut_populations(), or popula
 # Populations (of class `populations`, or whole numbers from 0) as a list: the `number` of the
 # population of each leaf; the `names` of populations 1, 2, ...; and their `sizes`, in members.
 population_numbers <- function(x, arg, call) {
-  needs <- needs_populations
-  if (missing(x)) refuse_missing(arg, needs, call)
+  if (missing(x)) refuse_missing(arg, needs_populations, call)
   number <- plain_populations(x)
   if (!is_population_numbers(number)) {
     got <- if (is.numeric(number) && anyNA(number)) "has NA" else paste("is", describe(x))
-    refuse(arg, got, needs, call)
+    refuse(arg, got, needs_populations, call)
   }
-  if (length(number) == 0) refuse(arg, "has length 0", needs, call)
+  if (length(number) == 0) refuse(arg, "has length 0", needs_populations, call)
   k <- max(number)
   # Greater numbers are labels of another kind, such as ids of cells.
-  if (k > max(length(number), most_numbers)) refuse(arg, paste("has", k), needs, call)
+  if (k > max(length(number), most_numbers)) refuse(arg, paste("has", k), needs_populations, call)
   if (inherits(x, "populations") && is_single_number(attr(x, "k"))) k <- max(k, attr(x, "k"))
   names <- population_names(x, k, arg, call)
   k <- length(names)

@@ -9,6 +9,9 @@ pub const NONE: u32 = u32::MAX;
 /// A third of the candidates of a pass. Only the time depends on it.
 const FEWEST: usize = NEAREST / 3;
 
+// `dissimilarity_of` has a bit for each neighbour.
+const _: () = assert!(NEAREST <= u32::BITS as usize);
+
 /// A lower bound that comes after all neighbours: no cluster is outside the candidates.
 const UNBOUNDED: Neighbour = Neighbour {
     dissimilarity: f64::INFINITY,
