@@ -18,15 +18,15 @@ branch_groups <- function(branches, condensed, n, min_size, call) {
   if (length(bad) > 0) {
     needs <- paste("a branch is the whole tree, or one side of a split with at least",
                    shown_count(ceiling(min_size)), "members on both sides (see `min_members`)")
-    refuse("branches", paste("has", shown_id(ids[bad[1]])), needs, call)
+    refuse("branches", paste("has", format_number(ids[bad[1]])), needs, call)
   }
   twice <- which(duplicated(cluster))
   if (length(twice) > 0) {
-    refuse("branches", paste("has", shown_id(ids[twice[1]]), "twice"), "name it once", call)
+    refuse("branches", paste("has", format_number(ids[twice[1]]), "twice"), "name it once", call)
   }
   inside <- which(has_ancestor(cluster, condensed$parent))
   if (length(inside) > 0) {
-    refuse("branches", paste("has", shown_id(ids[inside[1]]), "and a branch that contains it"),
+    refuse("branches", paste("has", format_number(ids[inside[1]]), "and a branch that contains it"),
            "choose one of them", call)
   }
   group <- integer(length(condensed$node))
@@ -52,5 +52,3 @@ has_ancestor <- function(clusters, parent) {
   }
   is_inside[clusters]
 }
-
-shown_id <- function(id) format(id, scientific = FALSE, trim = TRUE)

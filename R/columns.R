@@ -12,8 +12,8 @@ dependence_tolerance <- 1e-6
 
 # The redundant columns of x: a list of their numbers, `columns`, and of whether each is `constant`;
 # columns that are not constant are linear combinations of columns that stay. A few rows may be
-# exceptions: one in a hundred, but fewer than 2 p, which define no covariance. The result does not
-# depend on the scale of columns.
+# exceptions: one in a hundred (one of 20 to 99 rows), but fewer than 2 p, which define no
+# covariance. The result does not depend on the scale of columns.
 #
 # The time for data without such columns does not depend on the number of rows: a sample of full
 # rank proves that the data have full rank. A column that looks redundant in a part of the sample is
@@ -206,8 +206,8 @@ check_spread <- function(x, arg, call) {
 least_euclidean_spread <- 1e-150
 
 # Stops if rows of x are so close together that squares of their Euclidean distances underflow: all
-# neighbours would tie. gdist() and gkmeans() do not call it, because they return what stats
-# returns.
+# neighbours would tie. gdist(), and gkmeans() from given centers, do not call it, because they
+# return what stats returns.
 check_squares <- function(x, metric, arg, call) {
   if (metric$name != "euclidean" || is_in_blocks(x)) return(invisible())
   if (any(abs(x[1, ] - x[nrow(x), ]) >= least_euclidean_spread)) return(invisible())

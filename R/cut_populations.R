@@ -118,7 +118,7 @@
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
-#'   decreasing size. Attributes:
+#'   decreasing size, as it is before `rest = "nearest"` adds cells. Attributes:
 #'   \describe{
 #'     \item{`sizes`, `rest`}{the number of members of each population, and of the cells in no
 #'       population.}
@@ -224,7 +224,7 @@ cut_populations <- function(tree,
     progress = check_progress(progress, call)
   )
   data <- NULL
-  if (is.null(x)) check_no_more(tree, ..., call = call)
+  if (is.null(x)) check_no_more(x, ..., call = call)
   if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", options, call, ...)
   on.exit(release_rows(data$x))
   min_points <- if (by_density) tree$settings$min_points else 0
@@ -402,7 +402,7 @@ check_population_count <- function(k, condensed, min_size, call) {
   if (k > count) {
     needs <- paste0(
       "the tree has only ", count, ngettext(count, " population", " populations"), " of at least ",
-      shown_count(min_size), " members (see `min_members`)"
+      shown_count(ceiling(min_size)), " members (see `min_members`)"
     )
     refuse("k", paste("is", k), needs, call)
   }

@@ -9,7 +9,9 @@ add_populations.row_blocks <- function(x, populations, output, # nolint: object_
                                        ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
-  if (is.null(x$files)) refuse("x", "has no files", "it must be observations() of FCS files", call)
+  if (is.null(x$files)) {
+    refuse("x", "has no FCS files", "it must be observations() of FCS files", call)
+  }
   if (missing(output)) refuse("output", "is missing", "it must be the name of a folder", call)
   check_folder(output, "output", call)
   of <- populations_of_events(populations, nrow(x), call)
@@ -128,7 +130,9 @@ write_fcs <- function(path, words, bytes, write) {
     stop(gmhclust_error_memory(paste0("writing ", quoted(path), " failed: the disk may be full")))
   }
   done <- file.rename(partial, path)
-  if (!done) refuse("output", "cannot be written to", "it must be a folder to write to", NULL)
+  if (!done) {
+    refuse("output", paste("is", quoted(dirname(path))), "no file can be renamed there", NULL)
+  }
 }
 
 # A delimiter that none of the texts contains, because many programs cannot read a delimiter within

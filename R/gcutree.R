@@ -62,9 +62,9 @@ gcutree <- function(tree, k = NULL, h = NULL) {
   clusters
 }
 
-# Maximum number of integers that one job returns, unless a single cut has more: 16 MB in addition
-# to the result. With fewer, for example one cut per job, starting jobs would take longer than the
-# cuts of small trees.
+# Maximum number of integers that one job returns, unless a single cut has more: 34 MB in addition
+# to the result, for a copy here and a copy in the library. With fewer, for example one cut per job,
+# starting jobs would take longer than the cuts of small trees.
 values_per_job <- 2^22
 
 check_cluster_counts <- function(k, n, call) {

@@ -132,9 +132,9 @@
 #'
 #' @return An object of class [`hclust`][stats::hclust] with all components of the value of
 #'   [stats::hclust()]. Additional components are `backend`, the backend that was used, and
-#'   `settings`, a list: the numbers of `observations`, of `columns` (from data) and of
-#'   `inversions`, and `min_points` if it is more than 1. Then component `core` has the core
-#'   distances. [plot_tree()] shows the top of a large tree.
+#'   `settings`, a list: the numbers of `observations`, of `columns` (from data without missing
+#'   values) and of `inversions`, and `min_points` if it is more than 1. Then component `core` has
+#'   the core distances. [plot_tree()] shows the top of a large tree.
 #'
 #' @references
 #' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical density
@@ -199,7 +199,7 @@ ghclust <- function(x,
   missing <- check_choice(missing, c("refuse", "pairwise"), "missing", call)
   if (inherits(x, "dist")) {
     check_no_more(x, ..., call = call)
-    refuse_metric(metric, absolute, p, call)
+    refuse_metric(metric, absolute, p, zero_over_zero, call)
   } else {
     source <- as_data(x, "x", call, ...)
     x <- with_threads(threads, read_all(source, "x", call))
@@ -271,10 +271,10 @@ ghclust <- function(x,
 }
 
 # Stops if an argument says how distances are made of data, since `x` has the distances.
-refuse_metric <- function(metric, absolute, p, call) {
+refuse_metric <- function(metric, absolute, p, zero_over_zero, call) {
   given <- c(
     metric = !identical(metric, "euclidean"), absolute = !identical(absolute, FALSE),
-    p = !identical(as.numeric(p), 2)
+    p = !identical(as.numeric(p), 2), zero_over_zero = !identical(zero_over_zero[1], "omit")
   )
   if (!any(given)) return(invisible())
   refuse(names(which(given))[1], "is given", "`x` is a dist object, which has its distances", call)
@@ -282,7 +282,6 @@ refuse_metric <- function(metric, absolute, p, call) {
 
 # The squares of the Euclidean distances of the rows of x, in the order of a dist object.
 squared_distances <- function(x, metric, device, progress, call) {
-  if (nrow(x) < 2) refuse_few(nrow(x), call)
   value <- run_job(job_gdist(x, NULL, metric, device), progress, "Computing distances", call)
   value$distances^2
 }
@@ -362,8 +361,7 @@ dist_values <- function(x, n, call) {
     warn_user("length", paste0(improper, "; ", needs), call)
     x <- x[seq_len(count)]
   }
-  x <- as_doubles(x)
-  x
+  as_doubles(x)
 }
 
 # The labels of n observations, NULL if they have none.

@@ -41,9 +41,9 @@ distribute_rows <- function(source, x, workers, device, call) {
   id <- basename(tempfile("rows"))
   started <- start_workers(workers)
   reads <- is_in_blocks(source)
-  # Which workers are sent their rows: all, for the "first" call; then only those that are "lacking"
-  # them. "always" all, as soon as one lacked them: workers may be new processes for each call, or
-  # exchange their tasks.
+  # When assign_rows() sends the workers their rows. "first": to all workers, since none has them.
+  # "lacking": only to workers that answered that they lack them. "always": to all workers, after
+  # one lacked them, because workers may be new processes for each call, or exchange their tasks.
   sends <- "first"
   is_working <- FALSE
   task <- function(rows, with_rows) {

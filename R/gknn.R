@@ -34,7 +34,8 @@
 #' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
 #'   find: row numbers, row names, or a logical value for each row. Any row of `x` may be a
 #'   neighbour. `subset` cannot be combined with `output`.
-#' @param get.distance Whether to return the distances. With `output`, distances are always written.
+#' @param get.distance Whether to return the distances. With `output`, it must be `TRUE`, because
+#'   the files have the distances, too.
 #' @inheritParams gdist
 #'
 #' @details

@@ -127,7 +127,8 @@
 #' names. Among columns that depend on each other, the last columns are left out. A column counts as
 #' redundant if a linear combination of other columns predicts it to within a millionth of its
 #' spread (the range of the middle four fifths of its values) in all rows, except at most 1% of the
-#' rows and fewer than 2 p rows. [mhclust()] gives the same message, but keeps redundant columns.
+#' rows (one row, if there are 20 to 99) and fewer than 2 p rows. [mhclust()] gives the same
+#' message, but keeps redundant columns.
 #'
 #' A cluster of T members or more may have a singular covariance for other reasons: many equal
 #' values, such as zeros, or a threshold of at most p members. `tree$settings$full_size` counts the

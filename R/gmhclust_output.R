@@ -3,9 +3,10 @@
 #
 # A file has the merges of some apriori clusters. Its name has a digest of everything that these
 # merges depend on, so any calls can share a folder, and no manifest and no lock are needed. A file
-# is a .npy file: each row has the lower slot, the higher slot and the height of a merge, and the
-# last row has a digest of all merges. It is written under a temporary name, and renamed when it is
-# complete.
+# is a .npy file: each row has the lower slot, the higher slot and the height of a merge. A slot is
+# the number of a cluster within its apriori cluster, from 1; the merged cluster keeps the lower
+# slot. The last row has a digest of all merges. The file is written under a temporary name, and
+# renamed when it is complete.
 
 # Number of observations whose merges are in one file, except for large apriori clusters and for the
 # last observations.

@@ -217,6 +217,7 @@ check_values_of_neighbours <- function(nn, arg, call) {
 
 # Checked neighbours; neighbours in files are read first.
 neighbours_in_memory <- function(nn, arg, call) {
+  if (missing(nn)) refuse_missing(arg, needs_neighbours, call)
   if (inherits(nn, "gknn_files")) {
     check_files(nn, arg, call)
     nn <- as.list(nn)

@@ -9,7 +9,8 @@
 #' @param dbg Not used.
 #' @param method The new values of heights below an earlier one: `"eps"`, the highest earlier height
 #'   plus `eps`; `"halfway"`, evenly spaced values between the highest earlier height and the next
-#'   greater height; if there is no greater height, steps of the size of the last increase.
+#'   height that is not below it; if there is none, steps of the size of the last increase, or of 1
+#'   if only one height comes before.
 #' @param eps The step of method `"eps"`. `NULL` means half of the smallest positive difference of
 #'   successive heights, or 1 if no difference is positive.
 #' @param merge Component `merge` of a tree.
@@ -24,7 +25,8 @@
 #' * `computeLeafOrder()`: the position of each leaf from left to right, as in mhca: element i is
 #'   the position of leaf i, so component `order` of a tree is `order(computeLeafOrder(merge))`.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `h`, `hca` or `merge` is not a valid tree.
+#' A condition of class `gmhclust_error_input` if `hca`, `merge`, or `h` of `cutreeApriori()` is not
+#' a valid tree. `checkHca()` returns `FALSE` for an invalid tree.
 #' @seealso [mhclust()]
 #' @name mhca
 #' @examples
@@ -66,6 +68,9 @@ fixNonMonotHca <- function(hca, method = c("eps", "halfway"), eps = NULL) {
   call <- match.call()
   check_tree(hca, "hca", call)
   method <- check_choice(method, c("eps", "halfway"), "method", call)
+  if (!is.null(eps) && !(is_single_number(eps) && eps > 0)) {
+    refuse("eps", paste("is", describe(eps)), "it must be a positive number, or NULL", call)
+  }
   height <- if (method == "eps") {
     steps <- diff(hca$height)
     if (is.null(eps)) eps <- if (any(steps > 0)) min(steps[steps > 0]) / 2 else 1
@@ -105,6 +110,7 @@ spaced_heights <- function(height) {
 #' @rdname mhca
 #' @export
 checkHca <- function(h, verb = TRUE, dbg = 0) {
+  if (missing(h)) refuse_missing("h", needs_tree, match.call())
   problems <- check_hclust(h)
   is_valid <- isTRUE(problems)
   if (isTRUE(as.logical(verb))) cat(if (is_valid) "the tree is valid" else problems, sep = "\n")
@@ -115,6 +121,7 @@ checkHca <- function(h, verb = TRUE, dbg = 0) {
 #' @export
 computeLeafOrder <- function(merge, verb = 0) {
   call <- match.call()
+  if (missing(merge)) refuse_missing("merge", "it must be component `merge` of a tree", call)
   problems <- matrix_problem(merge)
   if (is.null(problems)) problems <- merge_problems(tree_faults(merge, integer(0)))
   if (length(problems) > 0) {

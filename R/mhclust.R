@@ -11,7 +11,8 @@
 #' @param quick `TRUE` is `distance = "centroid"` of [gmhclust()], `FALSE` is `"full"`.
 #' @param g Apriori clusters, as `apriori` of [gmhclust()], but not a number of clusters.
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
-#' @param gParallel If `FALSE`, a single thread does all the work.
+#' @param gParallel If `FALSE`, a single thread does all the work, unless `threads` or option
+#'   `gmhclust.threads` gives the number of threads.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
 #' @param warn As in [gmhclust()].
 #' @param verb A number; if positive, progress is shown, see `progress` of [gmhclust()].
@@ -105,7 +106,7 @@ observation_options <- c(
   "altexp", "rows", "rows_are_observations"
 )
 
-# The extra arguments that gmhclust() has; warns of other arguments.
+# The extra arguments that mhclust() passes on; warns of other arguments.
 backend_options <- function(extra, call) {
   names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
   known <- names %in% c(

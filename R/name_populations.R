@@ -25,10 +25,10 @@
 #'
 #' @return `populations` with the names as attribute `levels`, so that `levels()` has them, and
 #'   `c("none", levels(populations))[populations + 1]` the name for each cell. A merge also updates
-#'   `k`, `sizes`, `roots`, `separation` and `model`: `roots` has the clusters of all parts. In
-#'   `separation`, the `valley` is `NA` for a merged population, and for a population whose nearest
-#'   population was merged, because this valley was not measured. A merge drops `strength`. In a
-#'   `population_model`, components `levels` and `population` change.
+#'   `k`, `sizes`, `roots`, `clusters`, `separation` and `model`: `roots` has the clusters of all
+#'   parts. In `separation`, `nearest` and `valley` are `NA` for a merged population, and for a
+#'   population whose nearest population was merged, because this valley was not measured. A merge
+#'   drops `strength`. In a `population_model`, components `levels` and `population` change.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `populations` has another class, or if `names`
 #' mentions an unknown population, mentions a population twice, or has an empty name.

@@ -78,7 +78,7 @@
 #' Fortran order. They have no names of columns.
 #'
 #' [count_populations()] counts cells in each file, and [add_populations()] writes populations into
-#' copies of the files.
+#' copies of FCS files.
 #'
 #' @section Sets of samples:
 #' Every sample of a `flowSet` or `cytoset` must have the chosen channels. They are matched by name,
@@ -342,7 +342,10 @@ check_no_more <- function(x, ..., call) {
   stop(gmhclust_error_input(text, call))
 }
 
-describe_data <- function(x) if (is.data.frame(x)) "a data frame" else describe(x)
+describe_data <- function(x) {
+  if (is.null(x)) return("`x`")
+  if (is.data.frame(x)) "a data frame" else describe(x)
+}
 
 # Whether observations() returns x unread, for functions that read blocks of rows.
 is_unread <- function(x) is_in_blocks(x) || is_sparse(x)

@@ -14,8 +14,8 @@ parquet_blocks <- function(files, wanted, call) {
   )
 }
 
-# The description of a file, from its footer, with the components of describe_fcs() except `words`.
-# The columns of numbers are its channels, which have no markers.
+# The description of a file, from its footer, with the components of describe_fcs() except `name`
+# and `words`. The columns of numbers are its channels, which have no markers.
 describe_parquet <- function(path) {
   if (!file.exists(path)) stop("it does not exist")
   if (dir.exists(path)) stop("it is a folder")

@@ -228,7 +228,8 @@ points_of_leaves <- function(x, tree, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
   n <- if (is.null(tree$leaf)) length(tree$order) else length(tree$leaf)
   if (nrow(x) != n) {
-    refuse(arg, paste("has", nrow(x), "rows"), paste("the tree has", n, "leaves"), call)
+    unit <- if (is.null(tree$leaf)) "leaves" else "observations"
+    refuse(arg, paste("has", nrow(x), "rows"), paste("the tree has", n, unit), call)
   }
   check_row_order(rownames(x), labels_of_observations(tree), arg, call)
   x

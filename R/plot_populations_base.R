@@ -196,7 +196,7 @@ draw_legends <- function(content, colours, scale, place, plan) {
 draw_scale <- function(top, palette, limits, title, place, plan) {
   points <- plan$legend_points
   left <- place$left[["legend"]]
-  right <- left + min(plan$width[["legend"]], 1.3)
+  right <- left + scale_length(plan)
   graphics::text(left, top, title, adj = c(0, 1), font = 2, cex = text_cex(points))
   bar <- top - line_height(points) - 0.02 - c(0, scale_height)
   graphics::rasterImage(grDevices::as.raster(matrix(palette, 1)), left, bar[2], right, bar[1],

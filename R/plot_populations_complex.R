@@ -271,8 +271,6 @@ inward <- function(ends, plan) {
   c(paste0(spaces[1], ends[1]), paste0(ends[2], spaces[2]))
 }
 
-scale_length <- function(plan) min(plan$width[["legend"]], 1.3)
-
 colour_scale <- function(palette, limits) {
   limits <- wider_limits(limits)
   circlize::colorRamp2(seq(limits[1], limits[2], length.out = length(palette)), palette)

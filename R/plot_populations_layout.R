@@ -21,6 +21,9 @@ least_body <- 0.6
 # The height and the minimum width of a colour scale in the legend, in inches.
 scale_height <- 0.12
 least_scale_width <- 0.75
+# The maximum length of a colour scale in the legend, in inches.
+most_scale_width <- 1.3
+scale_length <- function(plan) min(plan$width[["legend"]], most_scale_width)
 
 # The height of text, of text with space to its neighbours, and of a line among others.
 text_height <- function(points) points / 72
@@ -349,7 +352,7 @@ plan_legend <- function(content, scale, room, height, points) {
     fit_keys(shown_names(colnames(content$gates), "(empty)"), room, height - high, size)
   }
   width <- max(text_widths(titles, size, font = 2), keys$width, least_scale_width)
-  list(keys = keys, legend_titles = titles, legend_points = size, legend_width = min(width, room))
+  list(keys = keys, legend_points = size, legend_width = min(width, room))
 }
 
 # The height of a scale with its title, numbers, and the space below.

@@ -49,7 +49,7 @@ plot.populations <- function(x, most = 30, ...) {
   graphics::layout(matrix(1:2), heights = c(3, 1.3))
   # In lines of text.
   margin <- 1.1 + 0.8 * max(graphics::strwidth(bands$names, "inches")) / graphics::par("csi")
-  draw_bands(bands, attr(x, "k"), margin, ...)
+  draw_bands(bands, margin, ...)
   draw_valleys(splits$valley[seq_len(bands$count - 1L)], bands$count, attr(x, "k"), margin)
   invisible(x)
 }
@@ -95,7 +95,7 @@ nested_bands <- function(x, count) {
   )
 }
 
-draw_bands <- function(bands, k, margin, main = "Populations by their number", xlab = "",
+draw_bands <- function(bands, margin, main = "Populations by their number", xlab = "",
                        ylab = "share of members", ...) {
   graphics::par(mar = c(2.1, 4.1, 2.6, margin))
   graphics::plot.new()

@@ -14,7 +14,7 @@
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
 #'   does not depend on it.
 #' @param progress Whether to show progress and the time left, see [gmhclust()].
-#' @param ... Not used.
+#' @param ... Must be empty: further arguments are an error.
 #'
 #' @details
 #' **With distances**, the sum of the distances between neighbouring leaves is the least that any

@@ -17,8 +17,9 @@
 #'   `flowSet` or `cytoset`, `NULL` means its samples.
 #' @param support `NULL`, or the result of [stability()] for `tree`, or for the tree of which `tree`
 #'   is the top: branches show their mean agreement.
-#' @param most The greatest number of branches to which the tree can be opened. For more than 60
-#'   columns, it is smaller, so that the file stays below 5 MB.
+#' @param most The greatest number of branches to which the tree can be opened, at most 1,000. It is
+#'   smaller for many columns (about 6,000 divided by their number) and for many labels of gates and
+#'   samples (about 125,000 divided by their number), so that the file stays below 5 MB.
 #' @param title The title of the page.
 #' @param ... Arguments of [observations()] for `x`.
 #'

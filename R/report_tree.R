@@ -84,7 +84,7 @@ shown_splits <- function(condensed, chosen, max_branches, call) {
   }
   needed <- condensed$split[is_above]
   if (length(needed) + 1L > max_branches) {
-    refuse("populations", paste("are branches of a tree with", shown_count(length(needed) + 1L)),
+    refuse("populations", paste("need a tree of", shown_count(length(needed) + 1L), "branches"),
            paste("this page has at most", shown_count(max_branches), "branches, see `most`"), call)
   }
   others <- setdiff(seq_len((length(parent) - 1L) %/% 2L), needed)

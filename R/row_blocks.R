@@ -2,15 +2,16 @@
 
 #' Observations read in blocks
 #'
-#' The value of [observations()] for names of files, a `cytoset` and functions. It has rows and
-#' columns, but holds no values: [gkmeans()], [gmhclust()], [cut_populations()], [stability()],
-#' [gknn()] and `predict()` read it in blocks of rows, so the values need not fit in memory. The
-#' other functions read all values at once.
+#' The value of [observations()] for names of files, a `cytoset`, a function, or a `flowSet` with
+#' `in_blocks = TRUE`. It has rows and columns, but holds no values: [gkmeans()], [gmhclust()],
+#' [cut_populations()], [stability()], [gknn()] and `predict()` read it in blocks of rows, so the
+#' values need not fit in memory. The other functions read all values at once.
 #'
-#' `x[i, j]` reads rows and columns as a matrix, and `as.matrix(x)` all of them; for a `cytoset`,
-#' the matrix has the attribute `sample`, as for a `flowSet`.
+#' `x[i, j]` reads rows and columns as a matrix, and `as.matrix(x)` all of them. For a `cytoset` or
+#' `flowSet`, the value of `as.matrix(x)` has the attribute `sample`, which `x[i, j]` has not.
 #'
-#' @param x The value of [observations()] for files, a `cytoset` or a function.
+#' @param x The value of [observations()] for files, a `cytoset`, a function, or a `flowSet` with
+#'   `in_blocks = TRUE`.
 #' @param ... Not used.
 #' @return `as.matrix()`: a double matrix. `print()`: `x`, invisibly.
 #' @seealso [observations()]; [count_populations()] takes it as `samples`, for counts in each file
@@ -70,7 +71,11 @@ as.matrix.row_blocks <- function(x, ...) read_all(x, "x", match.call())
   } else {
     seq_len(ncol(x))[j]
   }
-  if (anyNA(columns)) refuse("x", "has no such column", "see colnames()", sys.call())
+  if (anyNA(columns)) {
+    unknown <- if (is.character(j)) paste("has no column", quoted(j[is.na(columns)][1]))
+    refuse("x", c(unknown, "lacks some of these columns")[1],
+           paste("it has", x$count, "columns, see colnames()"), sys.call())
+  }
   check_memory("the values need", 8 * length(rows) * length(columns), sys.call())
   names <- if (!is.null(x$columns)) list(NULL, x$columns[columns])
   values <- matrix(0, length(rows), length(columns), dimnames = names)

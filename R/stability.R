@@ -40,7 +40,8 @@
 #' A population that consists of several branches has the mean agreement of these branches, weighted
 #' by their members. Cells that were assigned to their nearest population do not count. Column
 #' `in_tree` is the agreement with the tree itself: it is below 1 for populations that are not
-#' branches of the tree above the apriori clusters. Such populations cannot reach 1 in a draw.
+#' branches of the tree above the apriori clusters. Such a population reaches 1 only in a draw that
+#' lacks the cells by which it differs from a branch.
 #'
 #' Hennig's guide, for the mean over all draws: *highly stable* from 0.85; *stable* from 0.75; from
 #' 0.6, the members form a *pattern*, but which members belong to it is doubtful; below 0.6,
@@ -50,16 +51,17 @@
 #' set of members often has an agreement of 0.5.
 #'
 #' @section Random numbers:
-#' The draws are `sample.int(n, replace = TRUE)`, one after the other, so [set.seed()] and
-#' [RNGkind()] make the result repeatable. It does not depend on the backend, the devices and the
-#' number of threads. An invalid argument is noticed before anything is drawn.
+#' The draws are `sample.int(n, replace = TRUE)`, or with G for n if there are apriori clusters, one
+#' after the other, so [set.seed()] and [RNGkind()] make the result repeatable. It does not depend
+#' on the backend, the devices and the number of threads. An invalid argument is noticed before
+#' anything is drawn.
 #'
 #' @section Time and memory:
 #' The time is about that of `times` trees of 63% of the observations, or of the tree above 63% of
-#' the apriori clusters (`inst/benchmarks/stability.R`). Several draws are clustered at a time, one
-#' on each thread, or on the GPUs; if memory is short, fewer. A draw takes the memory of its tree,
-#' see [gmhclust()]. Without apriori clusters, the time grows with n^2: for large data, use apriori
-#' clusters.
+#' the apriori clusters. `inst/benchmarks/stability.R` measures the latter. Several draws are
+#' clustered at a time, one on each thread, or on the GPUs; if memory is short, fewer. A draw takes
+#' the memory of its tree, see [gmhclust()]. Without apriori clusters, the time grows with n^2: for
+#' large data, use apriori clusters.
 #'
 #' @return An object of class `stability`, a list of
 #'   \describe{
@@ -70,7 +72,8 @@
 #'       `verdict`, a factor. `NULL` if `populations` is `FALSE`.}
 #'     \item{`branches`}{a data frame with a row for each branch of at least `min_members` members
 #'       that a split makes, as in [cut_populations()], from the top: the number `merge` of the
-#'       merge that completes it, a row of `tree$merge`, and the same columns.}
+#'       merge that completes it, a row of `tree$merge`, and the columns of `populations` from
+#'       `members` on, without `in_tree`.}
 #'     \item{`agreement`}{list of two matrices, `populations` and `branches`: the agreement of each
 #'       (row) with each draw (column), `NA` where the draw does not count.}
 #'     \item{`times`, `drawn`, `count`}{the number of draws; whether `"observations"` or
@@ -420,7 +423,7 @@ stability_words <- function(table) {
       said(sentences[[verdict]], is_known & table$verdict == verdict)
     })),
     said("Not assessed, because fewer than two of its parts can be drawn: ", !is_known),
-    said("No branch of the tree above what was drawn, so below 1 in any draw: ",
+    said("Not a branch of the tree (`in_tree` below 1), so seldom 1 in a draw: ",
          is_known & table$in_tree < 1)
   )
 }

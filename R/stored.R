@@ -17,7 +17,7 @@ as_stored_observations <- function(x, arg, need, options, call, ..., wide = TRUE
 # As as_stored_observations(), for a value of as_data().
 store_observations <- function(x, arg, need, options, call, wide = TRUE) {
   need <- need(ncol(x))
-  check_budget(x, arg, need, options$memory, call)
+  check_budget(x, need, options$memory, call)
   if (!is_in_blocks(x)) {
     x <- with_threads(options$threads, {
       check_observations(read_all(x, arg, call), arg, call, wide)
@@ -42,7 +42,7 @@ collect_garbage <- function(x, bytes = 2^30) {
 }
 
 # Stops if the work on x takes more memory than the user's `memory` allows, even without its values.
-check_budget <- function(x, arg, need, memory, call) {
+check_budget <- function(x, need, memory, call) {
   bytes <- nrow(x) * need
   if (is.null(memory) || bytes <= memory) return(invisible())
   needs <- paste0("the work on ", shown_count(nrow(x)), " observations needs at least ",

@@ -52,7 +52,7 @@ cited_files <- function() {
   sources <- list.files(folders, "[.](rs|cuh?)$", full.names = TRUE, recursive = TRUE)
   # Few lines have a year. A pattern takes long for every line.
   text <- grep("20", unlist(lapply(sources, read_lines)), fixed = TRUE, value = TRUE)
-  unique(unlist(regmatches(text, gregexpr("20[0-9-]{8}-[a-z0-9-]+[.](csv|txt)", text))))
+  unique(unlist(regmatches(text, gregexpr("20[0-9-]{8}-[a-z0-9-]+[.]csv", text))))
 }
 
 # Results that newer ones replace.
@@ -79,7 +79,7 @@ check_format <- function(file, table) {
 
 in_one <- function(values) paste(sort(unique(values[!is.na(values)])), collapse = "; ")
 
-# A line for each file: of a table from its rows, of a note its first line.
+# A line for each file.
 index_lines <- function(results) {
   rows <- lapply(names(results), function(file) {
     table <- results[[file]]
@@ -94,11 +94,7 @@ index_lines <- function(results) {
       kernels = in_one(table$kernels), about = scripts[[script]]$about
     )
   })
-  notes <- lapply(list.files(folder, "[.]txt$"), function(file) {
-    data.frame(file, script = "", rows = NA, date = substr(file, 1, 10), machine = "", version = "",
-               kernels = "", about = read_lines(folder, file)[1])
-  })
-  index <- do.call(rbind, c(rows, notes))
+  index <- do.call(rbind, rows)
   connection <- textConnection("lines", "w", local = TRUE)
   on.exit(close(connection))
   utils::write.csv(index[order(index$file, method = "radix"), ], connection, row.names = FALSE,
@@ -172,8 +168,11 @@ shown_files <- function(results) {
   on.exit(newest <<- find)
   for (table in tables) table(results)
   facts(results)
-  # The vignette "choosing" draws these.
-  unique(c(shown, newest_file(results, "sizes"), newest_file(results, "threshold")))
+  # The vignettes "choosing", "gmhclust" and "millions" show these.
+  unique(c(
+    shown, newest_file(results, "sizes"), newest_file(results, "threshold"),
+    newest_file(results, "blocks", "cpu"), newest_file(results, "blocks", gpu_kinds(results))
+  ))
 }
 
 # Why a file's results are older than their sources; empty if they are not.

@@ -254,7 +254,8 @@ def digest_of(ptx: dict, binaries: dict) -> str:
 
 
 def lines_of(binaries: dict) -> str:
-    """The bundle's lines for binaries, from the digest of each module's and architecture's."""
+    """The bundle's lines for binaries, from the digest of the binary of each module and
+    architecture."""
     return "".join(BINARY.format(*which, digest) for which, digest in binaries.items())
 
 

@@ -1,7 +1,7 @@
 # Usage: source tools/setup.sh
 #
-# Functions that tools/quickstart and tools/test share: messages, and installation of requirements.
-# Changes to the root folder of the checkout.
+# Functions that the scripts in this folder share: messages, installation of requirements, and names
+# of R tests. Changes to the root folder of the checkout.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,6 +2,15 @@
 # this file. `found` and `gate` are whole numbers: the cluster and the gate of each cell, gate 0 for
 # none. All scores are 1 if the division is that of the gates.
 
+# cut(k), the populations of a tree, as whole numbers; or cut() of the highest number below k for
+# which the tree has enough populations.
+at_most <- function(k, cut) {
+  for (fewer in k:1) {
+    found <- tryCatch(cut(fewer), gmhclust_error_input = function(e) NULL)
+    if (!is.null(found)) return(as.integer(found))
+  }
+}
+
 # The adjusted Rand index of two divisions of the same observations (Hubert and Arabie 1985):
 # 0 is chance.
 adjusted_rand <- function(a, b) {

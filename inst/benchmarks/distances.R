@@ -6,7 +6,7 @@
 # measured in the same run for comparison. Rows, all on 16,384 x 128 normal random numbers unless
 # said otherwise:
 #   main         manhattan and pearson
-#   metrics      all other metrics
+#   metrics      all other metrics but minkowski
 #   spearman     21,000 x 1,000: spearman
 #   missing      3,000 x 128, a hundredth of the values missing: euclidean and pearson
 # By default, main, metrics and missing run without --gpu; main, metrics and spearman with it.

@@ -22,12 +22,14 @@
 #   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
 #                          a header, as exported from FCS files by programs for cytometry
 # By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but
-# cells20m, growth, columns, apriori2k, groups2m and groups20m with it; csv alone with --csv.
+# apriori20k, cells20m, growth, columns, apriori2k, groups2m and groups20m with it; csv alone with
+# --csv.
 #
-# The threshold is 0.5% of n for the lymphocytes, 1% for others; --threshold is a count, or a
-# fraction of n. --calls replaces the calls of each row by one or more of "euclidMahal, centroid",
-# "mahal, centroid" and "mahal, full". With --cpu, each call is made once without the GPU, too, and
-# the results say whether the trees are identical. --devices chooses GPUs by number.
+# The threshold is 100 for the lymphocytes, groups2m and groups20m, and 1% of n for others;
+# --threshold is a count, or a fraction of n. --calls replaces the calls of each row by one or more
+# of "euclidMahal, centroid", "mahal, centroid" and "mahal, full". With --cpu, each call is made
+# once without the GPU, too, and the results say whether the trees are identical. --devices chooses
+# GPUs by number.
 #
 # Each row runs in a separate process, whose first call with a GPU is cold: it opens the device.
 # Each call is measured 3 times, or once if it took more than --once seconds. Prints medians; writes

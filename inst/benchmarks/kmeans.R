@@ -3,8 +3,9 @@
 #
 # Times gkmeans() in R, on the CPU or, with --gpu, with an NVIDIA GPU (backend = "cuda"); every time
 # includes reading x and returning the result. Without a GPU, stats::kmeans() is measured in the
-# same run, on the same data and from the same centers: Hartigan and Wong's algorithm, its default,
-# and Lloyd's. Each does ten iterations, in which none converges. Rows:
+# same run, on the same data, by Hartigan and Wong's algorithm, its default, and by Lloyd's, from
+# rows drawn before; gkmeans() draws its centers by k-means++ within its time. All make ten
+# iterations, except in row iterations, and none converges. Rows:
 #   cells20k     the lymphocytes, 20,000 x 14, 1,000 centers
 #   iterations   the same, from given centers: 1 and 100 iterations
 #   cells1m      1,000,000 x 14 cells (smoothed_cells() in common.R), 1,000 centers and 10

@@ -6,7 +6,8 @@
 # what README and the vignettes show, from this folder:
 #
 #   Rscript populations.R --data=FOLDER --out=results/$(date +%F)-cpu-populations.csv
-#   Rscript populations.R --clouds --out=results/$(date +%F)-cpu-clouds.csv
+#
+# No document shows the result of the second form: keep its file outside of `results`.
 #
 # The first form scores cells with gates drawn by hand. FOLDER has a file for each data set, or a
 # folder of files that are its samples; labelled-cells.R says which files, and how they are
@@ -87,11 +88,7 @@ our_cut <- function(tree, x, k = NULL, ...) {
   cut <- function(k) {
     suppressMessages(cut_populations(tree, k, rest = "nearest", x = x, ...))
   }
-  if (is.null(k)) return(as.integer(cut(NULL)))
-  for (fewer in k:1) {
-    found <- tryCatch(cut(fewer), gmhclust_error_input = function(e) NULL)
-    if (!is.null(found)) return(as.integer(found))
-  }
+  if (is.null(k)) as.integer(cut(NULL)) else at_most(k, cut)
 }
 
 # Calls method(x) of a sample of at most `most` cells, for its labels. All others, and cells that

@@ -22,12 +22,7 @@ for (part in c("common.R", "agreement.R", "labelled-cells.R")) {
 }
 
 # The populations of a tree: `k`, or as many as there are, where it has fewer of this size.
-populations <- function(tree, k) {
-  for (fewer in k:1) {
-    found <- tryCatch(cut_populations(tree, fewer), gmhclust_error_input = function(e) NULL)
-    if (!is.null(found)) return(as.integer(found))
-  }
-}
+populations <- function(tree, k) at_most(k, function(k) cut_populations(tree, k))
 
 # The tree of small clusters that a seed gives.
 tree_of_seed <- function(x, seed, threads, ...) {

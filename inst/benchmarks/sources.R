@@ -62,7 +62,7 @@ scripts <- list(
     parts = c("mahalanobis", "populations")
   ),
   ties = list(
-    about = "seconds of every function on data with ties, beside normal data",
+    about = "seconds of clusterings and searches on data with ties, beside normal data",
     parts = c("mahalanobis", "linkage", "distances", "neighbours", "kmeans")
   ),
   trees = list(about = "seconds of functions for trees", parts = "trees"),

@@ -183,8 +183,8 @@ gpu_table <- function(results, kind = gpu_kinds(results)[1]) {
   )
   later <- two_digits(range(rows$cold - rows$seconds, na.rm = TRUE))
   structure(shown, caption = sprintf(
-    "Seconds, medians, with %s and %d threads: %s. The first call of a session took %s s longer.",
-    toupper(kind), max(rows$threads), measured_on(rows),
+    "Seconds, medians, with %s and %s threads: %s. The first call of a session took %s s longer.",
+    toupper(kind), paste(sort(unique(rows$threads)), collapse = " or "), measured_on(rows),
     paste(unique(later), collapse = " to ")
   ))
 }

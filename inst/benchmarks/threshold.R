@@ -93,12 +93,7 @@ gated_cells <- function(markers, by, seed) {
 # ---- measuring ----------------------------------------------------------------------------------
 
 # Populations of h: as many as there are in truth, or as many as the tree has if these are fewer.
-found_populations <- function(h, k, least) {
-  for (count in k:1) {
-    found <- tryCatch(cut_populations(h, count, least), gmhclust_error_input = function(e) NULL)
-    if (!is.null(found)) return(as.integer(found))
-  }
-}
+found_populations <- function(h, k, least) at_most(k, function(k) cut_populations(h, k, least))
 
 # The harmonic mean of precision and recall, of the cluster in which it is highest.
 best_f1 <- function(found, is_member) {

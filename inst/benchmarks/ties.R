@@ -1,8 +1,8 @@
 # Usage: Rscript ties.R [--rows=ROW,...] [--calls=CALL;...] [--n=N] [--repeats=N] [--threads=N]
 #                       [--limit=SECONDS] [--gpu] [--out=FILE.csv]
 #
-# Times every function on data with ties, duplicates and outliers and, in the same run, on normal
-# data of the same shape. Requires R and the package.
+# Times gmhclust(), gknn(), gmst(), gkmeans() and ghclust() on data with ties, duplicates and
+# outliers and, in the same run, on normal data of the same shape. Requires R and the package.
 #
 # Rows, each a kind of data with N rows (--n, by default 20,000):
 #   zeros        3 columns, 70% of the rows zero, the others normal

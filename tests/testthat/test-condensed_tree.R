@@ -1,5 +1,5 @@
 # A tree of n leaves that are joined at random, with ties, inversions and heights of 0.
-random_tree <- function(n) {
+random_merges <- function(n) {
   active <- -seq_len(n)
   merge <- matrix(0L, n - 1, 2)
   for (j in seq_len(n - 1)) {
@@ -14,7 +14,7 @@ test_that("the condensed tree is that of the definition", {
   set.seed(11)
   for (round in 1:60) {
     n <- 2 + sample.int(40, 1)
-    tree <- random_tree(n)
+    tree <- random_merges(n)
     members <- if (round %% 2 == 0) rep(1, n) else sample.int(6, n, replace = TRUE)
     for (least in c(1, 2.5, 4, sum(members))) {
       found <- condense(tree, members, least, NULL)
@@ -29,7 +29,7 @@ test_that("nodes have the members, places and leaves of the definition", {
   set.seed(12)
   for (round in 1:30) {
     n <- 1 + sample.int(30, 1)
-    tree <- random_tree(n)
+    tree <- random_merges(n)
     members <- sample.int(6, n, replace = TRUE)
     nodes <- plain_nodes(tree$merge, members)
     expect_identical(node_sizes(tree$merge, members, NULL), nodes$size)

@@ -3,7 +3,7 @@ linkages <- c(
 )
 
 # Expects the result of hclust(), except for the call, the additions, and heights within 1e-12.
-expect_same_tree <- function(tree, expected) {
+expect_tree_of_hclust <- function(tree, expected) {
   expect_identical(tree$merge, expected$merge)
   expect_identical(tree$order, expected$order)
   expect_equal(tree$height, expected$height, tolerance = 1e-12)
@@ -21,8 +21,8 @@ test_that("trees of dissimilarities are those of hclust()", {
     d <- dist(x, "manhattan")
     members <- sample(5, n, replace = TRUE) + if (n > 100) 0.25 else 0
     for (method in linkages) {
-      expect_same_tree(ghclust(d, method), hclust(d, method))
-      expect_same_tree(ghclust(d, method, members), hclust(d, method, members))
+      expect_tree_of_hclust(ghclust(d, method), hclust(d, method))
+      expect_tree_of_hclust(ghclust(d, method, members), hclust(d, method, members))
     }
   }
 })
@@ -44,7 +44,7 @@ test_that("the object is built as hclust() builds it", {
   expect_same_structure(as.dist(1 - cor(t(x)))) # has no method
   whole <- round(10 * dist(x))
   storage.mode(whole) <- "integer"
-  expect_same_tree(ghclust(whole, "single"), hclust(whole, "single"))
+  expect_tree_of_hclust(ghclust(whole, "single"), hclust(whole, "single"))
   d <- dist(x)
   expect_identical(ghclust(d, "av")$call, quote(ghclust(x = d, method = "av")))
 })
@@ -61,17 +61,19 @@ test_that("trees of data are those of their distances", {
   set.seed(2)
   x <- matrix(rnorm(600), 100, 6)
   for (method in setdiff(linkages, c("centroid", "median"))) {
-    expect_same_tree(ghclust(x, method), hclust(dist(x), method))
-    expect_same_tree(ghclust(x, method, metric = "maximum"), hclust(dist(x, "maximum"), method))
+    expect_tree_of_hclust(ghclust(x, method), hclust(dist(x), method))
+    expect_tree_of_hclust(ghclust(x, method, metric = "maximum"),
+                          hclust(dist(x, "maximum"), method))
     members <- sample(4, 100, replace = TRUE)
-    expect_same_tree(ghclust(x, method, members), hclust(dist(x), method, members))
+    expect_tree_of_hclust(ghclust(x, method, members), hclust(dist(x), method, members))
   }
   for (method in c("centroid", "median")) {
     tree <- ghclust(as.data.frame(x), method)
     expected <- hclust(dist(x)^2, method)
     expect_identical(tree$merge, expected$merge)
     expect_equal(tree$height, sqrt(expected$height), tolerance = 1e-12)
-    expect_same_tree(ghclust(x, method, metric = "canberra"), hclust(dist(x, "canberra"), method))
+    expect_tree_of_hclust(ghclust(x, method, metric = "canberra"),
+                          hclust(dist(x, "canberra"), method))
     members <- sample(4, 100, replace = TRUE) / 3
     tree <- ghclust(x, method, members)
     expected <- hclust(dist(x)^2, method, members)
@@ -92,16 +94,16 @@ test_that("trees of mean correlations are those of hclust()", {
   for (method in c("average", "mcquitty")) {
     for (metric in c("pearson", "cosine")) {
       tree <- ghclust(x, method, metric = metric)
-      expect_same_tree(tree, hclust(gdist(x, metric), method))
+      expect_tree_of_hclust(tree, hclust(gdist(x, metric), method))
       again <- ghclust(x, method, metric = metric, threads = 1)
       expect_identical(as_computed(again), as_computed(tree))
       # The magnitude of a correlation, or members, need the matrix.
-      expect_same_tree(
+      expect_tree_of_hclust(
         ghclust(x, method, metric = metric, absolute = TRUE),
         hclust(gdist(x, metric, absolute = TRUE), method)
       )
       members <- sample(4, 150, replace = TRUE)
-      expect_same_tree(
+      expect_tree_of_hclust(
         ghclust(x, method, members, metric = metric), hclust(gdist(x, metric), method, members)
       )
     }
@@ -132,7 +134,8 @@ test_that("trees of cells are those of fastcluster", {
 test_that("trees of cells are those of hclust()", {
   x <- some_cells(1500)
   for (method in setdiff(linkages, c("centroid", "median"))) {
-    expect_same_tree(ghclust(x, method, metric = "manhattan"), hclust(dist(x, "manhattan"), method))
+    expect_tree_of_hclust(ghclust(x, method, metric = "manhattan"),
+                          hclust(dist(x, "manhattan"), method))
   }
 })
 
@@ -143,7 +146,7 @@ test_that("trees of genes are those of hclust()", {
   utils::data("ALL", package = "ALL", envir = data)
   x <- Biobase::exprs(data$ALL)[seq(1, 12625, by = 10), ]
   for (method in c("average", "complete", "ward.D2")) {
-    expect_same_tree(ghclust(x, method), hclust(dist(x), method))
+    expect_tree_of_hclust(ghclust(x, method), hclust(dist(x), method))
   }
 })
 
@@ -350,6 +353,7 @@ test_that("arguments for distances of data are refused with a dist object", {
   d <- dist(matrix(1:20, 10))
   expect_refused(ghclust(d, metric = "pearson"), "`metric` is given; `x` is a dist object",
                  by = "ghclust")
+  expect_refused(ghclust(d, zero_over_zero = "0"), "`zero_over_zero` is given;", by = "ghclust")
   expect_refused(ghclust(d, absolute = TRUE), "`absolute` is given;", by = "ghclust")
   expect_refused(ghclust(d, p = 3), "`p` is given;", by = "ghclust")
   expect_refused(ghclust(d, mebmers = 1), "unused argument: `mebmers`;", by = "ghclust")

@@ -58,7 +58,7 @@ test_that("workers keep their rows until the call ends", {
   expect_identical(kept(), c(0L, 0L))
 })
 
-test_that("workers of BiocParallel do, too, started or not, and forks", {
+test_that("workers of BiocParallel find the same clusters, started or not, and so do forks", {
   cells <- some_cells(300)
   workers <- snow()
   same_fit(cells, workers, 10)

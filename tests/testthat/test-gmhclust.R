@@ -146,7 +146,7 @@ test_that("tiny and huge values keep the merges where the shape is scale-free", 
 })
 
 # Evaluates `code` as the first call of a session.
-in_new_session <- function(code) {
+as_first_call <- function(code) {
   was <- shown_messages$inversions
   on.exit(shown_messages$inversions <- was)
   shown_messages$inversions <- FALSE
@@ -155,11 +155,11 @@ in_new_session <- function(code) {
 
 test_that("inversions give a message of their own class, once a session, and keep the heights", {
   x <- some_cells(300)
-  in_new_session({
+  as_first_call({
     expect_message(tree <- gmhclust(x, threshold = 30), class = "gmhclust_message_inversions")
     expect_no_message(gmhclust(x, threshold = 30))
   })
-  in_new_session(expect_message(
+  as_first_call(expect_message(
     gmhclust(x, threshold = 30),
     "^[0-9]+ of 299 heights are below .* This is normal for this linkage; cutting by k works\\."
   ))
@@ -169,7 +169,7 @@ test_that("inversions give a message of their own class, once a session, and kee
 
 test_that("warn = FALSE leaves the message to the next call", {
   x <- some_cells(300)
-  in_new_session({
+  as_first_call({
     expect_no_message(gmhclust(x, threshold = 30, warn = FALSE))
     expect_message(gmhclust(x, threshold = 30), class = "gmhclust_message_inversions")
   })
@@ -177,7 +177,7 @@ test_that("warn = FALSE leaves the message to the next call", {
 
 test_that("monotone heights give no message", {
   x <- matrix(c(0, 1, 10, 12, 100))
-  in_new_session(expect_silent(
+  as_first_call(expect_silent(
     tree <- gmhclust(x, 100, subthreshold = "euclid", distance = "centroid", progress = FALSE)
   ))
   expect_identical(tree$settings$inversions, 0L)

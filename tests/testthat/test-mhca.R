@@ -43,6 +43,11 @@ test_that("checkHca() and computeLeafOrder() tell of trees", {
   expect_identical(order(computeLeafOrder(h$merge)), h$order)
   expect_error(computeLeafOrder(broken$merge), class = "gmhclust_error_input")
   expect_error(cutreeApriori(broken), class = "gmhclust_error_input")
+  expect_error(checkHca(), "`h` is missing", class = "gmhclust_error_input")
+  expect_error(computeLeafOrder(), "`merge` is missing", class = "gmhclust_error_input")
+  for (eps in list("a", -1, 0, NA, Inf, 1:2)) {
+    expect_error(fixNonMonotHca(h, eps = eps), "`eps` is", class = "gmhclust_error_input")
+  }
 })
 
 test_that("an apriori cluster above the threshold is no reason to warn", {

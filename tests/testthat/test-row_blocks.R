@@ -96,6 +96,8 @@ test_that("blocks are read like a matrix", {
   })
   expect_error(blocks[501, ], "has no row 501", class = "gmhclust_error_input")
   expect_error(blocks[c(1, NA), ], "has no row NA", class = "gmhclust_error_input")
+  expect_error(blocks[, "none"], "has no column \"none\"; it has", class = "gmhclust_error_input")
+  expect_error(blocks[, 99], "lacks some of these columns", class = "gmhclust_error_input")
   expect_error(blocks[c("a", "b"), ], "has no row \"a\"; it has 500 rows without",
                class = "gmhclust_error_input")
   expect_error(blocks[5], "give rows and columns", class = "gmhclust_error_input")
@@ -147,7 +149,7 @@ test_that("what is wrong with blocks and budgets is said", {
   error <- expect_error(gkmeans(x, 2, memory = 1000), "`memory` is .* needs at least",
                         class = "gmhclust_error_input")
   least <- sub(".* needs at least (.*)", "\\1", conditionMessage(error))
-  expect_silent(check_budget(x, "x", kmeans_bytes(14), check_budget_size(least, NULL), NULL))
+  expect_silent(check_budget(x, kmeans_bytes(14), check_budget_size(least, NULL), NULL))
   for (memory in list("much", -1, NA, c(1, 2), "1 XB", "\xff", "1.2.3 GB")) {
     expect_error(gkmeans(x, 2, memory = memory), "`memory` ", class = "gmhclust_error_input")
   }

@@ -173,5 +173,6 @@ test_that("values of a call that lost a worker do not reach the next calls", {
              gmhclust_error_worker = function(e) "lost")
   })
   found <- setdiff(unique(found), "lost")
-  if (length(found) > 0) expect_identical(found, list(list(c("new", "1"), c("new", "2"))))
+  skip_if(length(found) == 0, "every later call reports the lost worker")
+  expect_identical(found, list(list(c("new", "1"), c("new", "2"))))
 })

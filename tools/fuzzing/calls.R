@@ -1,4 +1,4 @@
-# Valid calls of all verbs, in which arguments are replaced, and the values that they use.
+# Valid calls of all exported functions, in which arguments are replaced, and the values they use.
 
 fixtures <- function(scratch) {
   set.seed(1)

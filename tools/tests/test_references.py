@@ -36,7 +36,7 @@ ELSEWHERE = re.compile(
     r"(.*/)?(vendor|target|\.cargo)(/.*)?|(.*/)?vendor\.tar\.xz|(.*/)?Makevars(\.win)?"
     r"|config\.toml|source\.cpp|0\.\.R|src/(library|main|nmath)/.*|linux/.*\.h|driver\.c"
     r"|quickstart\.png|lymphocytes\.csv|flowsom-68983-gates\.csv|writing-.*\.txt"
-    r"|-cpu-(sizes|populations|clouds)\.csv|preparation\.csv|-gates\.csv"
+    r"|-cpu-(sizes|populations)\.csv|preparation\.csv|-gates\.csv"
     r"|(mine|other|ours|job|cells|x|y)\.csv"
 )
 
