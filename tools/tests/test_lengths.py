@@ -22,7 +22,6 @@ GENERATED = {"R/extendr-wrappers.R", "inst/report/d3.min.js"}
 LONG_FILES = {
     "src/rust/cuda/kernels/tree/merge.cuh": "a kernel: to be split when it changes",
     "src/rust/cuda/kernels/tree/requests.cuh": "one kind of request after the other",
-    "src/rust/cuda/kernels/tree/search.cuh": "a kernel: to be split when it changes",
     "src/rust/cuda/src/blocks/decisions.rs": "a list of decisions, each with its test",
     "src/rust/cuda/src/neighbours/search/tests.rs": "one stand-in for a device in all its tests",
     "src/rust/cuda/src/tree/arrays.rs": "one table of the arrays of the tree's kernels",

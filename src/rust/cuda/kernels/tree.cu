@@ -20,11 +20,9 @@
 //
 // DIMENSIONS is the largest number of columns. Up to 64 coordinates are kept in registers.
 //
-// Most functions are inlined, so that the compiler knows the memory space of each reference. Each
+// All functions are inlined, so that the compiler knows the memory space of each reference. Each
 // step waits for the step before it, and loads from the generic address space take longer (11 to
-// 22% of all time). Functions that several steps of the sequencer call are not inlined, unless they
-// have such references: their copies were 0.2 MB of machine code, and the sequencer's loop has more
-// code than the instruction cache has room for.
+// 22% of all time).
 
 #include "tree/compact.cuh"
 #include "tree/plan.cuh"

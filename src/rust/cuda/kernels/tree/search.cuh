@@ -358,31 +358,6 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   __syncthreads();
 }
 #else
-#if BOUNDS_GIVE_LIMIT
-// Number of clusters that a warp compares with a query at a time, one in each of its first lanes.
-#define AT_ONCE (NEAR_ROOM / WARPS)
-
-// As `compare_listed` of wide trees.
-template <class Take>
-__device__ __forceinline__ void compare_listed(const Tree &tree, const Clusters &clusters,
-                                               SearchState &search, float *query, Take take) {
-  uint lane = threadIdx.x % WARP, count = search.near_listed;
-  float limit = search.limit;
-  Margins margins(tree.dimensions);
-  for (uint first = threadIdx.x / WARP * AT_ONCE; first < count; first += WARPS * AT_ONCE) {
-    uint n = first + lane, position = search.near_positions[min(n, count - 1)];
-    Bound bound;
-    float value = 0;
-    bool near = lane < AT_ONCE && n < count &&
-                loose_bound(clusters, TreePoint(clusters, position), position, query,
-                            query + QUERY_LENGTH, limit, margins, bound) &&
-                is_below(bound.to_query + bound.to_target, limit, margins, value);
-    take(position, near, near ? value : single_infinity(), bound, margins,
-         Norms{clusters, query, position});
-  }
-}
-#endif
-
 // As `look_into` of wide trees.
 template <class Balls, class Take>
 __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters,
@@ -411,7 +386,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
                            query[ERROR] + found.errors[b], limit, margins, whitened, bound) &&
                   is_below(bound.to_query + bound.to_target, limit, margins, value);
       take(position, near, near ? value : single_infinity(), bound, margins,
-           Norms{clusters, query, position});
+           Norms{clusters, query, position - lane});
     }
   }
   __syncthreads();
@@ -450,10 +425,11 @@ __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Cluster
   return next_above(ranked(search, least, WANTED - 1));
 }
 
-#if BOUNDS_GIVE_LIMIT
+#if IS_WIDE
 // A limit for the search for the nearest clusters of a union, by a block: the WANTED-th bound of
 // the candidates of the union's two clusters, or the last bound if there are fewer. Infinity if
-// fewer than WANTED / 2 are left.
+// fewer than WANTED / 2 are left. In many columns, distances differ little, so a limit guessed from
+// the distances of the two clusters finds far too many clusters or none.
 __device__ __forceinline__ float limit_by_candidates(const Tree &tree, const Clusters &clusters,
                                                      SearchState &search, float *query) {
   __syncthreads();
