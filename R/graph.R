@@ -133,6 +133,7 @@ as_igraph <- function(nn,
 #' @export
 as_uwot <- function(nn, self = TRUE) {
   call <- match.call()
+  if (missing(nn)) refuse_missing("nn", needs_neighbours, call)
   self <- check_flag(self, "self", call)
   nn <- neighbours_in_memory(nn, "nn", call)
   if (!is.matrix(nn$index)) {
@@ -151,6 +152,7 @@ as_uwot <- function(nn, self = TRUE) {
 #' @export
 as_hits <- function(nn, n = NULL) {
   call <- match.call()
+  if (missing(nn)) refuse_missing("nn", needs_neighbours, call)
   nn <- neighbours_in_memory(nn, "nn", call)
   need_package("S4Vectors", call)
   if (is.null(n)) {
@@ -217,7 +219,6 @@ check_values_of_neighbours <- function(nn, arg, call) {
 
 # Checked neighbours; neighbours in files are read first.
 neighbours_in_memory <- function(nn, arg, call) {
-  if (missing(nn)) refuse_missing(arg, needs_neighbours, call)
   if (inherits(nn, "gknn_files")) {
     check_files(nn, arg, call)
     nn <- as.list(nn)

@@ -72,9 +72,12 @@ as.matrix.row_blocks <- function(x, ...) read_all(x, "x", match.call())
     seq_len(ncol(x))[j]
   }
   if (anyNA(columns)) {
-    unknown <- if (is.character(j)) paste("has no column", quoted(j[is.na(columns)][1]))
-    refuse("x", c(unknown, "lacks some of these columns")[1],
-           paste("it has", x$count, "columns, see colnames()"), sys.call())
+    got <- if (is.character(j)) {
+      paste("has no column", quoted(j[is.na(columns)][1]))
+    } else {
+      "lacks some of these columns"
+    }
+    refuse("x", got, paste("it has", x$count, "columns, see colnames()"), sys.call())
   }
   check_memory("the values need", 8 * length(rows) * length(columns), sys.call())
   names <- if (!is.null(x$columns)) list(NULL, x$columns[columns])

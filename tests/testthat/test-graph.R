@@ -169,6 +169,12 @@ test_that("uwot makes a layout of as_uwot()'s value, as of its own exact neighbo
   expect_equal(layout, umap(nn_method = "fnn", n_neighbors = 15), ignore_attr = TRUE)
 })
 
+test_that("neighbours must be given", {
+  for (convert in list(as_edges, as_igraph, as_uwot, as_hits)) {
+    expect_error(convert(), "`nn` is missing", class = "gmhclust_error_input")
+  }
+})
+
 test_that("as_hits() makes hits, sorted by query", {
   skip_if_not_installed("S4Vectors")
   nn <- gknn(on_a_line, 2)
