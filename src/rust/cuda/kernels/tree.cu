@@ -20,12 +20,9 @@
 //
 // DIMENSIONS is the largest number of columns. Up to 64 coordinates are kept in registers.
 //
-// Most functions are inlined, so that the compiler knows the memory space of each reference. Each
+// All functions are inlined, so that the compiler knows the memory space of each reference. Each
 // step waits for the step before it, and loads from the generic address space take longer (11 to
-// 22% of all time). Functions that several steps of the sequencer call, and that have no such
-// references, are not inlined, so that its code is smaller. Nor is `keep_nearest_active`, which few
-// merges need: amid the code that all merges need, it made a tree of 30,000 x 41 take 1.05 times as
-// long (H200).
+// 22% of all time).
 
 #include "tree/compact.cuh"
 #include "tree/plan.cuh"

@@ -98,7 +98,6 @@ inline float __double2float_rd(double x) {
   float rounded = (float)x;
   return rounded > x ? std::nextafter(rounded, -INFINITY) : rounded;
 }
-inline unsigned __float2uint_rn(float x) { return std::nearbyint(x); }
 // The products of the four bytes of each, added to the sum.
 inline int __dp4a(int a, int b, int sum) {
   for (int place = 0; place < 32; place += 8)

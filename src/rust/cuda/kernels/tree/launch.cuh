@@ -34,7 +34,7 @@
 #ifndef RECENT
 #define RECENT 64
 #endif
-#define SEQUENCER_BYTES 37376
+#define SEQUENCER_BYTES 37248
 #endif
 // Maximum number of clusters that a search has room for. If a sweep finds more, its limit is
 // lowered.

@@ -359,8 +359,8 @@ __device__ __forceinline__ void remove_by_centroids(const Work &work, uint job, 
 // `floor`; by all threads of the block. `list` has the places of these clusters. Distances are
 // computed for those clusters that may be nearer than the `nearest` candidate; the others stay
 // behind the floor.
-__device__ __noinline__ void keep_nearest_active(const Work &work, uint job, Key floor,
-                                                 ulong nearest) {
+__device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, Key floor,
+                                                    ulong nearest) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
   uint slot = sequencer.lower[job], i = threadIdx.x,

@@ -9,7 +9,7 @@
 #define MERGES_A_WHOLE_PLAN 8
 
 // Creates the jobs for the requests from number `first` on, by a thread for each, and posts them.
-__device__ __noinline__ void post_requests(const Work &work, uint first) {
+__device__ __forceinline__ void post_requests(const Work &work, uint first) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, request = first + i, count = min(sequencer.request_count, (uint)JOBS);
@@ -23,12 +23,13 @@ __device__ __noinline__ void post_requests(const Work &work, uint first) {
       bool guesses = kind == PAIR_UNION ? candidate == 1 : sequencer.guesses[subject];
       MergeRequest wanted =
           merge_request(work, kind, subject, candidate, sequencer.request_depths[request]);
-      // All values are read before one is used, so no read waits for another read.
-      Part lower(tree, sequencer, wanted.lower_node), higher(tree, sequencer, wanted.higher_node);
+      uint members = 0;
+      if (has_full_distances(tree))
+        members = size_for(tree, sequencer, wanted.lower_node) +
+                  size_for(tree, sequencer, wanted.higher_node);
       bool is_first = kind == PAIR_UNION && subject == sequencer.sorted[0];
-      if (!has_full_distances(tree) ||
-          may_prepare(sequencer, lower.size + higher.size, is_first)) {
-        uint number = prepare(tree, wanted, lower, higher, guesses);
+      if (may_prepare(sequencer, members, is_first)) {
+        uint number = prepare(tree, wanted, members, guesses);
         if (kind == GUESSED_UNION) sequencer.follows[subject] = number;
       } else if (kind != PAIR_UNION) {
         sequencer.is_early[subject] = true;
@@ -72,8 +73,8 @@ __device__ __forceinline__ void list_changed(const Tree &tree, Sequencer &sequen
   bool is_guessed = state == PENDING && guesses && depth <= GUESS_DEPTH;
   bool has_changed =
       is_guessed || (state == READY && (sequencer.is_changed[i] || sequencer.is_early[i]));
-  if (depth > 0 && has_changed && can_come(tree, sequencer, i) && take_up(sequencer, i, guesses))
-    list_job(sequencer, i, depth);
+  if (depth > 0 && has_changed && can_come(tree, sequencer, i))
+    list_job(sequencer, i, depth, guesses);
 }
 
 // Makes a plan: chooses the next jobs of other blocks, and posts them.
@@ -118,9 +119,8 @@ __device__ void plan(const Work &work) {
   // The sequencer waits for the first entry, so its job is posted first.
   if (request > 0) post_requests(work, 0);
   for (uint first = 0;;) {
-    // Listed jobs request their next merges. A warp goes on with the job of the next merge, if
-    // there is one already, and so on. It lists other jobs of next merges. Then come the changed
-    // jobs that are not listed yet. Then the requests are posted, which may list new jobs.
+    // Listed jobs request their next merges, which may list more jobs. Then come the changed jobs
+    // that are not listed yet. Then the requests are posted, which may list new jobs.
     for (;;) {
       __syncthreads();
       uint end = min(sequencer.listed_count, (uint)JOBS);
@@ -132,15 +132,11 @@ __device__ void plan(const Work &work) {
         continue;
       }
       for (uint n = first + i / WARP; n < end; n += WARPS) {
-        uint depth = sequencer.listed_depths[n];
-        for (uint job = sequencer.listed_jobs[n]; job != NOWHERE; depth++) {
-          if (sequencer.states[job] == READY && depth <= FOLLOW_UPS)
-            job = request_followers(work, entries, job, depth + 1, horizon);
-          else if (depth <= GUESS_DEPTH)
-            job = request_by_guess(work, entries, job, depth + 1, horizon);
-          else
-            job = NOWHERE;
-        }
+        uint job = sequencer.listed_jobs[n], depth = sequencer.listed_depths[n];
+        if (sequencer.states[job] == READY && depth <= FOLLOW_UPS)
+          request_followers(work, entries, job, depth + 1, horizon);
+        else if (depth <= GUESS_DEPTH)
+          request_by_guess(work, entries, job, depth + 1, horizon);
       }
       first = end;
     }

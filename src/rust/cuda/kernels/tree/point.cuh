@@ -199,13 +199,14 @@ __device__ float whole_warp_norm(const Clusters &clusters, uint position, const 
   return __fsqrt_rn(sum);
 }
 
-// As `Norms` of wide trees, for the clusters at the positions of the lanes. Uses all rows of W.
+// As `Norms` of wide trees, for clusters at consecutive positions from `first` on, one for each
+// lane. Uses all rows of W.
 struct Norms {
   const Clusters &clusters;
   const float *query;
-  uint position;
+  uint first;
   __device__ __forceinline__ float operator()(uint lane, const float *factor, float) const {
-    return whole_warp_norm(clusters, __shfl_sync(WHOLE_WARP, position, lane), query, factor);
+    return whole_warp_norm(clusters, first + lane, query, factor);
   }
 };
 #endif

@@ -24,17 +24,11 @@
 #ifndef FEW_MEMBER_DISTANCES
 #define FEW_MEMBER_DISTANCES (2 * THREADS)
 #endif
-// Whether the bounds of some clusters give the first limit of a search for a union's neighbours. In
-// many columns, distances differ little, so a limit guessed from the distances of the union's two
-// clusters finds far too many clusters or none.
-#define BOUNDS_GIVE_LIMIT (DIMENSIONS > 16)
-// Maximum number of clusters that are compared together because they may be near.
 #if IS_WIDE
+// Maximum number of clusters that may be near and are compared together.
 #ifndef NEAR_ROOM
 #define NEAR_ROOM 1024
 #endif
-#else
-#define NEAR_ROOM (2 * CANDIDATES)
 #endif
 // Maximum number of balls that a block looks at together.
 #define MAX_IN_PART 512
@@ -70,7 +64,7 @@ struct SearchState : SearchSums {
   uint positions[FOUND_ROOM];
   uint by_bound[FOUND_ROOM];
   uint balls[MAX_IN_PART];
-#if BOUNDS_GIVE_LIMIT
+#if IS_WIDE
   // Positions of clusters that may be near.
   uint near_positions[NEAR_ROOM], near_listed;
 #endif
@@ -110,27 +104,6 @@ __device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
   return false;
 }
 
-// Maximum number of unions of unions that `known_child` follows.
-#define MOST_FOLLOWED 4
-
-// The node whose candidates tell about the neighbours of a job's lower (side 0) or higher child:
-// the child or, while the child's own neighbours are searched for, one of the nodes that it is made
-// of, and so on. NONE if none is found soon.
-//
-// The first awaited job stays as it is, because this job uses its node. Numbers of further jobs may
-// be in use again for other unions, even for unions of this one. Then the candidates are those of
-// another node, and the limit of the search is a worse guess.
-__device__ __forceinline__ uint known_child(const Tree &tree, const Job &job, uint side) {
-  uint node = side == 0 ? job.lower_node : job.higher_node, awaited = job.waits_for[side];
-  for (uint i = 0; i < MOST_FOLLOWED && awaited != NONE; i++) {
-    const Job &its = tree.jobs[awaited];
-    bool is_lower = its.waits_for[0] == NONE;
-    node = is_lower ? its.lower_node : its.higher_node;
-    awaited = is_lower ? NONE : its.waits_for[1];
-  }
-  return awaited == NONE ? node : NONE;
-}
-
 // A lane's share of the candidates of a union's two children: the lower half of a warp has those of
 // the lower child.
 struct ChildCandidate {
@@ -141,13 +114,15 @@ struct ChildCandidate {
   __device__ ChildCandidate(const Tree &tree, const Job &job) {
     static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
     uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
-    uint known = known_child(tree, job, side), child = known == NONE ? job.node : known;
+    uint child = side == 0 ? job.lower_node : job.higher_node;
+    // If a child is searched for at the same time, nothing is known about its neighbours.
+    bool is_known = job.waits_for[side] == NONE;
     size_t at = (size_t)child * CANDIDATES + i;
     slot = tree.candidate_slots[at];
     uint id = tree.candidate_ids[at];
     ulong stored = tree.candidate_values[at];
-    floor = known != NONE ? (float)(tree.floor_values[child] / tree.unit) : single_infinity();
-    counts = known != NONE && i < tree.counts[child] && slot < tree.clusters;
+    floor = is_known ? (float)(tree.floor_values[child] / tree.unit) : single_infinity();
+    counts = is_known && i < tree.counts[child] && slot < tree.clusters;
     counts = counts && id_at(tree, slot) == id && !is_skipped(job, slot);
     value = counts ? (float)(__longlong_as_double(stored) / tree.unit) : single_infinity();
   }
@@ -155,7 +130,7 @@ struct ChildCandidate {
 
 // The search radius for the neighbours of a job's union, by a warp: `radius_factor` times the
 // WANTED-th least distance of the candidates of both children. In screen units; infinity if neither
-// child has enough candidates or a finite floor.
+// child has a candidate or a finite floor.
 __device__ float guess_by_children(const Tree &tree, const Job &job) {
   uint lane = threadIdx.x % WARP;
   ChildCandidate candidate(tree, job);

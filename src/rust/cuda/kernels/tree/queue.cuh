@@ -88,10 +88,10 @@ __device__ void renew_entry(const Tree &tree, Sequencer &sequencer, uint at) {
   add_unsorted(sequencer, at);
 }
 
-__device__ __noinline__ void insert_unsorted();
+__device__ void insert_unsorted();
 
 // Computes the heads of all stale entries again, and sorts the entries.
-__device__ __noinline__ void renew_stale(const Tree &tree) {
+__device__ __forceinline__ void renew_stale(const Tree &tree) {
   Sequencer &sequencer = sequencer_of_block();
   __syncthreads();
   if (threadIdx.x == 0) sequencer.listed = 0;
@@ -216,7 +216,7 @@ __device__ __forceinline__ uint collect_heads(const Tree &tree, Sequencer &seque
 }
 
 // Sorts the entries that are not empty, each by a thread that counts the entries before its own.
-__device__ __noinline__ void sort_entries() {
+__device__ __forceinline__ void sort_entries() {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, rank = 0;
   __syncthreads();
@@ -252,7 +252,7 @@ __device__ __noinline__ void sort_entries() {
 
 // Sorts the entries if only the unsorted ones may be out of order: inserts these into the order of
 // the others.
-__device__ __noinline__ void insert_unsorted() {
+__device__ __forceinline__ void insert_unsorted() {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, lane = i % WARP, warp = i / WARP;
   __syncthreads();
@@ -356,7 +356,7 @@ __device__ void lower_limit(const Tree &tree, Sequencer &sequencer, uint count) 
 }
 
 // Fills the queue again, with about FILLED heads, or with all.
-__device__ __noinline__ void refill(const Tree &tree) {
+__device__ __forceinline__ void refill(const Tree &tree) {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x;
   renew_leaves(tree, sequencer);
@@ -377,8 +377,6 @@ __device__ __noinline__ void refill(const Tree &tree) {
          step = sequencer.step;
   __syncthreads();
   bool is_cut = false;
-  // If few clusters are left, the limit cannot reach enough heads, so all become entries.
-  bool are_few = tree.clusters - sequencer.merges <= ENOUGH_ENTRIES;
   uint count;
   for (;;) {
     __syncthreads();
@@ -395,7 +393,7 @@ __device__ __noinline__ void refill(const Tree &tree) {
     }
     if (is_cut || count >= ENOUGH_ENTRIES || !(step < infinity())) break;
     double wanted = fmin(fmax(AIM * FILLED / fmax((double)count, 1.0), LEAST_GROWTH), MOST_GROWTH);
-    step = step > 0 && !are_few ? wanted * step : infinity();
+    step = step > 0 ? wanted * step : infinity();
   }
   __syncthreads();
   if (i == 0) {

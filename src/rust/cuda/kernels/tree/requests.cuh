@@ -49,7 +49,7 @@ __device__ __forceinline__ bool is_expected(const Tree &tree, const Sequencer &s
 // Drops speculative unions that cannot be merged any more or are too old; with `is_full`, also
 // those that are not expected soon; with `all`, all of them. Then lists the unused numbers, and
 // fills the hash table with the other jobs again.
-__device__ __noinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
+__device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
   Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, state = state_of(sequencer, i);
   __syncthreads();
@@ -172,7 +172,7 @@ __device__ __forceinline__ uint skip_of(const Tree &tree, const Sequencer &seque
 
 // Describes the job that searches for the neighbours of a speculative union, and first makes the
 // union if `is_new`; notes that it has to be posted.
-__device__ __noinline__ void search_union(const Tree &tree, uint number, bool is_new) {
+__device__ __forceinline__ void search_union(const Tree &tree, uint number, bool is_new) {
   Sequencer &sequencer = sequencer_of_block();
   uint lower = sequencer.lower[number], higher = sequencer.higher[number];
   uint lower_node = sequencer.lower_nodes[number], higher_node = sequencer.higher_nodes[number];
@@ -212,15 +212,15 @@ __device__ __forceinline__ uint new_shape(const Tree &tree, Sequencer &sequencer
   return atomicAdd(&sequencer.shapes_used, 1);
 }
 
-// The shape and the number of members of one of the nodes that a union is made of.
-struct Part {
-  uint shape, size;
-  __device__ __forceinline__ Part(const Tree &tree, const Sequencer &sequencer, uint node) {
-    uint number = node - tree.clusters;
-    shape = node < tree.clusters ? tree.shapes[node] : sequencer.shapes[number];
-    size = node < tree.clusters ? tree.sizes[node] : sequencer.sizes[number];
-  }
-};
+// The shape of one of the nodes that a union is made of.
+__device__ __forceinline__ uint shape_for(const Tree &tree, const Sequencer &sequencer, uint node) {
+  return node < tree.clusters ? tree.shapes[node] : sequencer.shapes[node - tree.clusters];
+}
+
+// The number of members of one of the nodes that a union is made of, for full distances.
+__device__ __forceinline__ uint size_for(const Tree &tree, const Sequencer &sequencer, uint node) {
+  return node < tree.clusters ? tree.sizes[node] : sequencer.sizes[node - tree.clusters];
+}
 
 // Kinds of requests. The subject of a request is an entry of the queue or a job:
 //   PAIR_UNION     union of an entry's pair; `candidate` is 1 if its next merge may be guessed
@@ -247,21 +247,16 @@ __device__ __forceinline__ void add_request(Sequencer &sequencer, RequestKind ki
   sequencer.request_depths[at] = depth;
 }
 
-// Takes up a job, once in a plan: the caller then has to request the next merge of its union.
-// Returns false if the plan has taken it up before.
-__device__ __forceinline__ bool take_up(Sequencer &sequencer, uint number, bool guesses) {
-  if (atomicExch(&sequencer.listed_in[number], sequencer.plans) == sequencer.plans) return false;
+// Lists a job, once in a plan: the plan then requests the next merge of its union.
+__device__ __forceinline__ void list_job(Sequencer &sequencer, uint number, uint depth,
+                                         bool guesses) {
+  if (atomicExch(&sequencer.listed_in[number], sequencer.plans) == sequencer.plans) return;
   sequencer.is_changed[number] = sequencer.is_early[number] = false;
-  sequencer.guesses[number] = guesses;
-  return true;
-}
-
-// Lists a job that has been taken up: the plan then requests the next merge of its union.
-__device__ __forceinline__ void list_job(Sequencer &sequencer, uint number, uint depth) {
   uint at = atomicAdd(&sequencer.listed_count, 1);
   if (at >= JOBS) return;
   sequencer.listed_jobs[at] = number;
   sequencer.listed_depths[at] = depth;
+  sequencer.guesses[number] = guesses;
 }
 
 // Whether a requested union of this many members may be prepared now: not if it is large, and other
@@ -278,12 +273,15 @@ __device__ __forceinline__ bool may_prepare(Sequencer &sequencer, uint members, 
 }
 
 // Creates the job that makes a speculative union, and lists it if its next merge may be guessed.
-// Returns its number, or NOWHERE if no number is left. `lower` and `higher` are its two nodes.
-__device__ __forceinline__ uint prepare(const Tree &tree, const MergeRequest &request,
-                                        const Part &lower, const Part &higher, bool guesses) {
+// Returns its number, or NOWHERE if no number is left. `members` counts only for full distances.
+__device__ __forceinline__ uint prepare(const Tree &tree, const MergeRequest &request, uint members,
+                                        bool guesses) {
   Sequencer &sequencer = sequencer_of_block();
   uint number = new_job(sequencer);
   if (number == NOWHERE) return NOWHERE;
+  // All values are read before they are used, so no read waits for another read.
+  uint lower_shape = shape_for(tree, sequencer, request.lower_node);
+  uint higher_shape = shape_for(tree, sequencer, request.higher_node);
   uint shape = tree.has_shapes ? new_shape(tree, sequencer) : NONE;
   sequencer.states[number] = PENDING;
   sequencer.is_obsolete[number] = 0;
@@ -296,39 +294,35 @@ __device__ __forceinline__ uint prepare(const Tree &tree, const MergeRequest &re
   sequencer.pair_values[number] = request.value;
   sequencer.depths[number] = request.depth;
   sequencer.made_at[number] = sequencer.merges;
-  sequencer.sizes[number] = lower.size + higher.size;
-  sequencer.lower_shares[number] =
-      __float2uint_rn(255 * ((float)lower.size / ((float)lower.size + (float)higher.size)));
+  sequencer.sizes[number] = members;
   sequencer.ids[number] = atomicAdd(&sequencer.next_id, 1);
-  sequencer.lower_shapes[number] = lower.shape;
-  sequencer.higher_shapes[number] = higher.shape;
+  sequencer.lower_shapes[number] = lower_shape;
+  sequencer.higher_shapes[number] = higher_shape;
   tree.shapes[tree.clusters + number] = sequencer.shapes[number] = shape;
   sequencer.follows[number] = NOWHERE;
   sequencer.guesses[number] = guesses;
   sequencer.is_changed[number] = sequencer.is_early[number] = false;
   search_union(tree, number, true);
   sequencer.next[number] = NOT_IN_TABLE;
-  if (guesses && request.depth <= GUESS_DEPTH && take_up(sequencer, number, true))
-    list_job(sequencer, number, request.depth);
+  if (guesses && request.depth <= GUESS_DEPTH) list_job(sequencer, number, request.depth, true);
   return number;
 }
 
-// Notes that a speculative union is expected soon. Takes up a ready union unless nothing has
-// changed since the last plan; with `guesses`, also a pending union. A ready union that is taken up
-// is searched for again if its search is getting old. Returns whether the union was taken up.
-__device__ __noinline__ bool expect(const Tree &tree, uint number, uint depth, bool guesses) {
-  Sequencer &sequencer = sequencer_of_block();
+// Notes that a speculative union is expected soon. Lists a ready union unless nothing has changed
+// since the last plan; with `guesses`, also a pending union. A listed ready union is searched for
+// again if its search is getting old.
+__device__ void expect(const Tree &tree, Sequencer &sequencer, uint number, uint depth,
+                       bool guesses) {
   bool is_as_before = sequencer.depths[number] == depth && !sequencer.is_changed[number] &&
                       (!guesses || sequencer.guesses[number]);
   sequencer.depths[number] = depth;
   bool is_ready = sequencer.states[number] == READY;
-  if (is_ready ? is_as_before : !(guesses && sequencer.states[number] == PENDING)) return false;
-  bool is_taken_up = take_up(sequencer, number, guesses);
-  if (!is_ready) return is_taken_up;
+  if (is_ready ? is_as_before : !(guesses && sequencer.states[number] == PENDING)) return;
+  list_job(sequencer, number, depth, guesses);
+  if (!is_ready) return;
   bool is_due = atomicAdd(&sequencer.users[number], 0) == 0 &&
                 sequencer.merges - sequencer.made_at[number] > RECENT / 2;
   if (is_due) search_union(tree, number, false);
-  return is_taken_up;
 }
 
 // Puts new jobs into the hash table. No other thread reads the table meanwhile.
@@ -393,55 +387,41 @@ __device__ void request_for_entries(const Tree &tree, Sequencer &sequencer,
   uint job =
       find_job(sequencer, sequencer.entry_lower_ids[at], sequencer.entry_higher_ids[at], merges);
   bool pair = is_pair(sequencer.ties[at]);
-  if (pair && job != NOWHERE) {
-    if (expect(tree, job, 1, rank < GUESSED)) list_job(sequencer, job, 1);
-  } else if (job == NOWHERE) {
+  if (pair && job != NOWHERE)
+    expect(tree, sequencer, job, 1, rank < GUESSED);
+  else if (job == NOWHERE)
     add_request(sequencer, pair ? PAIR_UNION : OWNER_SEARCH, at, rank < GUESSED, 1);
-  }
   if (rank == 0 && job == NOWHERE) sequencer.is_urgent = true;
 }
 
 // Requests the union of a speculative union and another cluster, by one thread. If the union
-// already has a job, notes that it is expected. Returns this job if it is taken up; NOWHERE
-// otherwise.
-__device__ __noinline__ uint request_or_expect(const Tree &tree, uint job, uint other,
-                                               uint other_id, RequestKind kind, uint candidate,
-                                               uint depth) {
-  Sequencer &sequencer = sequencer_of_block();
+// already has a job, notes that it is expected.
+__device__ __forceinline__ void request_or_expect(const Tree &tree, Sequencer &sequencer, uint job,
+                                                  uint other, uint other_id, RequestKind kind,
+                                                  uint candidate, uint depth) {
   uint mine = sequencer.lower[job], id = sequencer.ids[job];
   uint lower_id = mine < other ? id : other_id, higher_id = mine < other ? other_id : id;
   uint known = find_job(sequencer, lower_id, higher_id, sequencer.merges);
-  if (known == NOWHERE) {
+  if (known != NOWHERE)
+    expect(tree, sequencer, known, depth, sequencer.guesses[job]);
+  else
     add_request(sequencer, kind, job, candidate, depth);
-    return NOWHERE;
-  }
-  return expect(tree, known, depth, sequencer.guesses[job]) ? known : NOWHERE;
 }
 
 // Requests the union of a speculative union and an active cluster, by a warp. Returns false if an
 // earlier live entry of the queue takes this cluster. Then the union with that entry's union is
 // requested instead, if that entry is one of the first JOINED of this speculative union: `joined`
 // has a bit for each of them. `value` is the distance of the speculative union's pair; `is_other`
-// tells whether the lane's entry has none of its clusters. If the union with the active cluster has
-// a job that is taken up, this job becomes `next`, and the one before is listed.
+// tells whether the lane's entry has none of its clusters.
 __device__ bool request_union(const Work &work, const FirstEntries &entries, bool is_other,
                               ulong value, uint job, uint other, uint other_id, RequestKind kind,
-                              uint candidate, uint depth, uint &joined, uint &next) {
+                              uint candidate, uint depth, uint &joined) {
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
   bool takes = entries.is_live() && entries.value < value && entries.has(other) && is_other;
   uint taking = __ballot_sync(WHOLE_WARP, takes), lane = threadIdx.x % WARP;
-  auto list = [&](uint number) {
-    if (number != NOWHERE) list_job(sequencer, number, depth);
-  };
   if (taking == 0) {
-    uint taken_up = NOWHERE;
-    if (lane == 0)
-      taken_up = request_or_expect(tree, job, other, other_id, kind, candidate, depth);
-    taken_up = __shfl_sync(WHOLE_WARP, taken_up, 0);
-    if (taken_up == NOWHERE) return true;
-    if (lane == 0) list(next);
-    next = taken_up;
+    if (lane == 0) request_or_expect(tree, sequencer, job, other, other_id, kind, candidate, depth);
     return true;
   }
   uint first = taking & -taking;
@@ -455,8 +435,8 @@ __device__ bool request_union(const Work &work, const FirstEntries &entries, boo
   if (pair == NOWHERE)
     sequencer.is_early[job] = true;
   else
-    list(request_or_expect(tree, job, sequencer.lower[pair], sequencer.ids[pair],
-                           JOINED_UNION, pair, depth));
+    request_or_expect(tree, sequencer, job, sequencer.lower[pair], sequencer.ids[pair],
+                      JOINED_UNION, pair, depth);
   return false;
 }
 
@@ -472,10 +452,10 @@ __device__ __forceinline__ uint guess_after(const Sequencer &sequencer, uint job
 }
 
 // Keeps the last guess for a speculative union that is still searched for: notes that the guessed
-// next union is expected; by a warp. It becomes `next` if it is taken up. Returns false if there is
-// no guess, or if it is probably wrong by now.
+// next union is expected; by a warp. Returns false if there is no guess, or if it is probably wrong
+// by now.
 __device__ __forceinline__ bool follow_guess(const Work &work, const FirstEntries &entries,
-                                             uint job, uint depth, uint &next) {
+                                             uint job, uint depth) {
   Sequencer &sequencer = sequencer_of_block();
   uint known = guess_after(sequencer, job);
   if (known == NOWHERE) return false;
@@ -485,16 +465,13 @@ __device__ __forceinline__ bool follow_guess(const Work &work, const FirstEntrie
                entries.has(other) && !entries.has(sequencer.lower[job]) &&
                !entries.has(sequencer.higher[job]);
   if (__any_sync(WHOLE_WARP, takes)) return false;
-  bool is_taken_up = threadIdx.x % WARP == 0 &&
-                     expect(work.tree, known, depth, sequencer.guesses[job]);
-  if (__any_sync(WHOLE_WARP, is_taken_up)) next = known;
+  if (threadIdx.x % WARP == 0) expect(work.tree, sequencer, known, depth, sequencer.guesses[job]);
   return true;
 }
 
 // Requests the union of a ready speculative union and its nearest neighbour that no earlier entry
-// takes, up to the distance `horizon`; by a warp. Returns the job with which the warp has to go on,
-// or NOWHERE: that of the union, if it is taken up.
-__device__ uint request_followers(const Work &work, const FirstEntries &entries, uint job,
+// takes, up to the distance `horizon`; by a warp.
+__device__ void request_followers(const Work &work, const FirstEntries &entries, uint job,
                                   uint depth, ulong horizon) {
   Sequencer &sequencer = sequencer_of_block();
   uint slot = sequencer.lower[job], partner = sequencer.higher[job],
@@ -508,65 +485,42 @@ __device__ uint request_followers(const Work &work, const FirstEntries &entries,
   bool counts = lane < sequencer.counts[job] && mine != NONE && listed.value <= horizon;
   // The replacement neighbour has taken up the nearest neighbour, and is about as near.
   uint replacement_id = replacement == NONE ? NONE : sequencer.replacement_ids[job];
-  uint joined = 0, next = NOWHERE;
+  uint joined = 0;
   if (replacement_id != NONE)
     request_union(work, entries, is_other, value, job, replacement, replacement_id, GUESSED_UNION,
-                  replacement, depth, joined, next);
+                  replacement, depth, joined);
   for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
     uint c = __ffs(left) - 1, other = __shfl_sync(WHOLE_WARP, mine, c);
     uint id = __shfl_sync(WHOLE_WARP, listed.id, c);
-    if (request_union(work, entries, is_other, value, job, other, id, NEXT_UNION, c, depth, joined,
-                      next))
-      break;
+    if (request_union(work, entries, is_other, value, job, other, id, NEXT_UNION, c, depth, joined))
+      return;
   }
-  return next;
 }
 
 // The node whose neighbours tell about the neighbours of `node`: for a union that is still searched
-// for, the larger of the two nodes that it is made of, and so on.
+// for, one of the nodes that it is made of.
 __device__ __forceinline__ uint known_node(const Tree &tree, const Sequencer &sequencer,
                                            uint node) {
   while (node >= tree.clusters && sequencer.states[node - tree.clusters] != READY) {
-    uint number = node - tree.clusters;
-    bool is_lower = sequencer.lower_shares[number] > 127;
-    node = is_lower ? sequencer.lower_nodes[number] : sequencer.higher_nodes[number];
+    uint lower = sequencer.lower_nodes[node - tree.clusters];
+    uint higher = sequencer.higher_nodes[node - tree.clusters];
+    node = higher >= tree.clusters ? higher : lower;
   }
   return node;
 }
 
-// Ranks the candidates of the two nodes that a union is made of by their probable distances from
-// the union, by a warp; the lower half has the candidates of the lower node, with their distances,
-// or infinity. `floor` is that of the lane's node, and `share` the node's share of the members.
-//
-// The mean of a cluster's distances from the two nodes, weighted by their members, tells more than
-// its distance from one of them. A cluster that is not a candidate of one of the nodes counts as
-// being at its floor.
-__device__ __forceinline__ double rank_value(uint slot, double distance, double floor,
-                                             double share) {
-  uint lane = threadIdx.x % WARP, others = ~lane & CANDIDATES, same = NONE;
-  for (uint i = 0; i < CANDIDATES; i++)
-    if (__shfl_sync(WHOLE_WARP, slot, others + i) == slot) same = others + i;
-  double its_floor = __shfl_xor_sync(WHOLE_WARP, floor, CANDIDATES);
-  double its = __shfl_sync(WHOLE_WARP, distance, same == NONE ? lane : same);
-  if (same == NONE || !(its < infinity())) its = its_floor;
-  if (!(distance < infinity()) || !(its < infinity())) return distance;
-  return share * distance + (1 - share) * its;
-}
-
 // Requests the union of a speculative union, whose search is not done yet, and its probable nearest
-// neighbour, by a warp: the first by `rank_value` of its nodes' neighbours. Returns a job as
-// `request_followers` does.
-__device__ __forceinline__ uint request_by_guess(const Work &work, const FirstEntries &entries,
+// neighbour, by a warp: the nearest of the neighbours of the nodes that it is made of.
+__device__ __forceinline__ void request_by_guess(const Work &work, const FirstEntries &entries,
                                                  uint job, uint depth, ulong horizon) {
-  uint next = NOWHERE;
-  if (follow_guess(work, entries, job, depth, next)) return next;
+  if (follow_guess(work, entries, job, depth)) return;
   const Tree &tree = work.tree;
   Sequencer &sequencer = sequencer_of_block();
   Lists lists = lists_of_block(tree);
   uint lane = threadIdx.x % WARP, c = lane % CANDIDATES;
   uint node = lane < CANDIDATES ? sequencer.lower_nodes[job] : sequencer.higher_nodes[job];
   node = known_node(tree, sequencer, node);
-  ulong value = INFINITY_BITS, pair_value = sequencer.pair_values[job], floor;
+  ulong value = INFINITY_BITS, pair_value = sequencer.pair_values[job];
   uint slot = NONE, id = NONE;
   // The slots of its own clusters, which its search leaves out.
   const Job &posted = tree.jobs[job];
@@ -577,12 +531,10 @@ __device__ __forceinline__ uint request_by_guess(const Work &work, const FirstEn
     ulong stored = tree.candidate_values[at];
     slot = tree.candidate_slots[at];
     id = tree.candidate_ids[at];
-    floor = __double_as_longlong(tree.floor_values[node]);
     if (c < tree.counts[node] && id_at(tree, slot) == id) value = stored;
   } else {
     uint number = node - tree.clusters, at = c * JOBS + number;
     Listed listed = lists.at(at);
-    floor = sequencer.floor_values[number];
     if (c < sequencer.counts[number] && listed.slot != NONE) {
       slot = listed.slot;
       id = listed.id;
@@ -596,21 +548,17 @@ __device__ __forceinline__ uint request_by_guess(const Work &work, const FirstEn
     has_mine = has_mine || member == slot;
     has_entry = has_entry || entries.has(member);
   }
-  if (has_mine || value > horizon) value = INFINITY_BITS;
-  double share = sequencer.lower_shares[job] / 255.0;
-  value = __double_as_longlong(rank_value(slot, __longlong_as_double(value),
-                                          __longlong_as_double(floor),
-                                          lane < CANDIDATES ? share : 1 - share));
+  if (has_mine) value = INFINITY_BITS;
   bool is_other = !has_entry;
   for (uint joined = 0;;) {
     ulong least = least_of_warp(value);
-    if (least >= INFINITY_BITS) return next;
+    if (least > horizon || least >= INFINITY_BITS) return;
     uint source = __ffs(__ballot_sync(WHOLE_WARP, value == least)) - 1;
     uint other = __shfl_sync(WHOLE_WARP, slot, source),
          other_id = __shfl_sync(WHOLE_WARP, id, source);
     if (request_union(work, entries, is_other, pair_value, job, other, other_id, GUESSED_UNION,
-                      other, depth, joined, next))
-      return next;
+                      other, depth, joined))
+      return;
     if (slot == other) value = INFINITY_BITS;
   }
 }

@@ -131,8 +131,6 @@ struct Sequencer {
   // joined, had a job; or while too many members were pending.
   unsigned char is_early[JOBS];
   unsigned char listed_depths[JOBS]; // depths of the listed jobs
-  // The share of the lower cluster in a speculative union's members, in 255ths.
-  unsigned char lower_shares[JOBS];
   // Unused numbers, for new jobs.
   unsigned char unused[JOBS];
   // For each of the first entries, a bit for each earlier entry that shares a cluster with it.

@@ -16,11 +16,7 @@ __device__ __forceinline__ ulong nanoseconds() {
 // Nanoseconds between two checks of a ring or of a union.
 #define NAP 100
 
-#if BOUNDS_GIVE_LIMIT
-// Largest number of columns in which a limit is guessed from distances all the same. In 20 columns,
-// trees of 30,000 took 1.05 times as long with limits from candidates; in 41 columns, a job took 91
-// in place of 98 us (H200).
-#define FEW_DIMENSIONS 32
+#if IS_WIDE
 // Least limit from candidates, as a multiple of the guess, that replaces the guess. The bounds to
 // close clusters far from the center are almost 0. If the factor is too low, a search with such a
 // limit takes many sweeps; if too high, searches find more clusters than they have room for.
@@ -106,9 +102,9 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
     write_query(clusters, row_at(clusters, tree.positions[node]), ROW_STRIDE, query);
   float limit = search.guess;
   bool is_guessed = limit < single_infinity();
-#if BOUNDS_GIVE_LIMIT
+#if IS_WIDE
   // With full distances, the bounds are too loose for a limit.
-  if (is_union && !has_full_distances(tree) && tree.dimensions > FEW_DIMENSIONS) {
+  if (is_union && !has_full_distances(tree)) {
     float known = limit_by_candidates(tree, clusters, search, query);
     float least = is_guessed ? LEAST_OF_GUESS * limit : 0;
     if (known > least && known < single_infinity()) {

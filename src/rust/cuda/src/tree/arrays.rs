@@ -73,7 +73,7 @@ pub const FEW_COLUMNS: usize = 16;
 const OF_FEW_COLUMNS: ListSizes = ListSizes {
     jobs: 128,
     recent: 64,
-    sequencer_bytes: 37_376,
+    sequencer_bytes: 37_248,
     points_a_warp: 8,
     search_bytes: 18_432,
     block_together: DECIDED_TOGETHER,
@@ -93,6 +93,8 @@ const OF_WIDE_TREES: ListSizes = ListSizes {
     block_together: 6,
     ..OF_FEW_COLUMNS
 };
+/// Number of clusters for each job at a time, between the limits of [`TreeSizes::max_jobs`].
+const CLUSTERS_A_JOB: usize = 256;
 /// Largest number of jobs at a time with full distances.
 const JOBS_WITH_MEMBERS: usize = 128;
 /// Number of jobs at a time in wide trees.
@@ -530,15 +532,15 @@ impl TreeSizes {
     /// number of jobs with full distances, see tree/help.cuh.
     ///
     /// Measured on an H200. Full distances: 128 jobs were 1.6 (30,000 x 41) and 1.4 (60,000 x 37)
-    /// times as fast as 256 jobs. Centroid distances: 256 jobs were 1.06 (30,000 x 41) and 1.3
-    /// (30,000 x 50) times as fast as 128 jobs, and as fast for 20,000 x 24. Wide trees: 32 jobs
-    /// with 8 pairs were 1.2 (30,000 x 64) and 1.35 (30,000 x 100) times as fast as 64 jobs with 32
-    /// pairs; with 8 pairs, as fast as 64 and 128 jobs.
+    /// times as fast as 256 jobs. Centroid distances: 128 jobs were 1.1 times as fast for 30,000 x
+    /// 50, and 256 jobs were 1.1 times as fast for 60,000 x 37. Wide trees: 32 jobs with 8 pairs
+    /// were 1.2 (30,000 x 64) and 1.35 (30,000 x 100) times as fast as 64 jobs with 32 pairs.
     pub fn max_jobs(&self) -> usize {
+        let most = self.lists().jobs;
         match self.distance {
             _ if self.is_wide() => JOBS_OF_WIDE_TREES,
             Distance::FullMahalanobis => JOBS_WITH_MEMBERS,
-            Distance::Centroid => self.lists().jobs,
+            Distance::Centroid => (self.clusters / CLUSTERS_A_JOB).clamp(OF_FEW_COLUMNS.jobs, most),
         }
     }
 
