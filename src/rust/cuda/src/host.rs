@@ -60,10 +60,12 @@ fn compile_parts(parts: &[(String, Vec<String>)]) -> Library {
     })
 }
 
-/// Compiles a file of `kernels/host` to a program with ThreadSanitizer, and runs it with each of
-/// these lists of arguments. Returns what the sanitizer reports.
-pub fn races(file: &str, calls: &[&[&str]]) -> Vec<String> {
-    let flags = vec!["-fsanitize=thread".to_owned(), "-g".to_owned()];
+/// Compiles a file of `kernels/host` to a program with ThreadSanitizer, with these macro
+/// definitions, and runs it with each of these lists of arguments. Returns what the sanitizer
+/// reports.
+pub fn races(file: &str, definitions: &[&str], calls: &[&[&str]]) -> Vec<String> {
+    let mut flags = flags_of(definitions);
+    flags.extend(["-fsanitize=thread".to_owned(), "-g".to_owned()]);
     in_folder(|folder| {
         let program = folder.join("program");
         let source = format!("#include \"host/{file}\"\n");
@@ -86,7 +88,7 @@ pub fn races(file: &str, calls: &[&[&str]]) -> Vec<String> {
 }
 
 /// Calls a function with a folder of its own, which is removed afterwards.
-fn in_folder<T>(work: impl FnOnce(&Path) -> T) -> T {
+pub fn in_folder<T>(work: impl FnOnce(&Path) -> T) -> T {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("gmhclust-host-{}-{number}", std::process::id());

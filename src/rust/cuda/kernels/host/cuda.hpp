@@ -368,15 +368,17 @@ struct Atomic {
 #endif
 inline void __threadfence_system() { __threadfence(); }
 
-template <class T, class U> T atomicAdd(T *at, U value) {
-#ifdef RACES
-  return add_relaxed(at, (T)value);
-#else
+#ifndef RACES
+// Replaces a value by a function of it, atomically. Returns the value before.
+template <class T, class F> T change(T *at, F changed) {
   Atomic atomic(at, sizeof *at);
-  T old = *at;
-  *at = old + (T)value;
+  T old = *at, next = changed(old);
+  *at = next;
   return old;
+}
 #endif
+template <class T, class U> T atomicAdd(T *at, U value) {
+  return change(at, [=](T old) { return old + (T)value; });
 }
 template <class T, class U> T add_acquiring(T *at, U value) {
   T old = atomicAdd(at, value);
@@ -384,34 +386,19 @@ template <class T, class U> T add_acquiring(T *at, U value) {
   return old;
 }
 template <class T> T atomicCAS(T *at, T expected, T value) {
-  Atomic atomic(at, sizeof *at);
-  T old = *at;
-  if (old == expected) *at = value;
-  return old;
+  return change(at, [=](T old) { return old == expected ? value : old; });
 }
 template <class T, class U> T atomicExch(T *at, U value) {
-  Atomic atomic(at, sizeof *at);
-  T old = *at;
-  *at = (T)value;
-  return old;
+  return change(at, [=](T) { return (T)value; });
 }
 template <class T, class U> T atomicOr(T *at, U value) {
-  Atomic atomic(at, sizeof *at);
-  T old = *at;
-  *at = old | (T)value;
-  return old;
+  return change(at, [=](T old) { return old | (T)value; });
 }
 template <class T, class U> T atomicMin(T *at, U value) {
-  Atomic atomic(at, sizeof *at);
-  T old = *at;
-  *at = min(old, (T)value);
-  return old;
+  return change(at, [=](T old) { return min(old, (T)value); });
 }
 template <class T, class U> T atomicMax(T *at, U value) {
-  Atomic atomic(at, sizeof *at);
-  T old = *at;
-  *at = max(old, (T)value);
-  return old;
+  return change(at, [=](T old) { return max(old, (T)value); });
 }
 template <class T> T __ldg(const T *at) { return *at; }
 template <class T> T __ldcg(const T *at) { return *at; }

@@ -38,12 +38,13 @@ UNSEEN inline void after(const Meeting &meeting, unsigned number) {
   __tsan_acquire(of_number(meeting, number));
 }
 
-// Atomic accesses do not race with each other, and order nothing.
-template <class T> T add_relaxed(T *at, T value) {
-  T old, sum;
+// Replaces a value by a function of it. Atomic accesses do not race with each other, and order
+// nothing. Returns the value before.
+template <class T, class F> T change(T *at, F changed) {
+  T old, next;
   __atomic_load(at, &old, __ATOMIC_RELAXED);
-  do sum = old + value;
-  while (!__atomic_compare_exchange(at, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  do next = changed(old);
+  while (!__atomic_compare_exchange(at, &old, &next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }
 

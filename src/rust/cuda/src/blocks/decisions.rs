@@ -692,7 +692,7 @@ fn a_block_merges_a_group_that_single_precision_cannot_resolve() {
 #[test]
 fn no_two_threads_of_a_block_race() {
     // Enough observations for several balls. The last argument is whether distances are full.
-    let races = host::races("races.cpp", &[&["160", "3", "0"], &["100", "3", "1"]]);
+    let races = host::races("races.cpp", &[], &[&["160", "3", "0"], &["100", "3", "1"]]);
     assert!(races.is_empty(), "{}", races.join("\n"));
 }
 

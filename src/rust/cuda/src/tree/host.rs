@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::ffi::{c_char, c_void, CString};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -17,7 +19,7 @@ use super::arrays::{control, to_merges, Placement, Status, Tree};
 use super::clusters::{Clusters, Scalars};
 use super::start::Start;
 use super::testing::{assert_grown, prepare_launch, Trees};
-use crate::host::{function, library, races};
+use crate::host::{function, in_folder, library, races};
 
 /// A buffer of bytes that is aligned for all types.
 type Buffer = Vec<u64>;
@@ -137,8 +139,113 @@ fn host_grow(
 
 #[test]
 fn no_two_threads_of_a_block_race_for_sums() {
-    let races = races("sum_races.cpp", &[&[]]);
+    let races = races("sum_races.cpp", &[], &[&[]]);
     assert!(races.is_empty(), "{}", races.join("\n"));
+}
+
+/// Where tree_races.cpp has the pieces of a launch, and the multiple at which each of them starts.
+const START: u64 = 0x10_0000_0000;
+const ALIGNED: usize = 64;
+
+/// Writes what the first launch for a problem starts with to a file, as tree_races.cpp reads it.
+fn write_launch((most_columns, host): &(usize, Library), problem: &Problem, file: &Path) {
+    let bounding_box = problem.bounding_box();
+    let monitor = Monitor::default();
+    let start = Start::new(problem, &bounding_box, *most_columns, &monitor);
+    let (start, contents) = start.unwrap();
+    let arrays = start
+        .sizes
+        .bytes()
+        .map(|&bytes| RefCell::new(filled(bytes)));
+    let rows_and_factors = start.sizes.clusters_bytes().map(filled).map(RefCell::new);
+    arrays.members.borrow_mut().fill(0);
+    let cpu = Cpu::new(1).unwrap();
+    contents
+        .copy(&arrays, &rows_and_factors, &cpu, put)
+        .unwrap();
+    arrays.posted.borrow_mut().fill(0);
+    arrays.done.borrow_mut().fill(0);
+    arrays.shared_work.borrow_mut().fill(0x7fff_ffff_7fff_ffff);
+    arrays.control.borrow_mut()[..control::STATE_STARTS / 2].fill(0);
+
+    // The pieces without addresses in them come last.
+    let mut end = START;
+    let mut place = |bytes: usize| {
+        let at = end;
+        end += bytes.next_multiple_of(ALIGNED) as u64;
+        at
+    };
+    place(size_of::<Tree>());
+    place(size_of::<Clusters>());
+    let used = problem.clusters() as u32;
+    let steps = [if start.are_points() { 6 } else { 1 }, used];
+    place(size_of_val(&steps));
+    let watch = [0u32; 2];
+    let watch_at = place(size_of_val(&watch));
+    let rows_at = rows_and_factors
+        .each_ref()
+        .map(|it| place(8 * it.borrow().len()));
+    let addresses = arrays.map(|array| place(8 * array.borrow().len()));
+    let mut tree = start.tree(problem, addresses, watch_at);
+    tree.milliseconds = 1_000_000;
+    let clusters = start.clusters(rows_at);
+
+    let path = CString::new(file.to_str().unwrap()).unwrap();
+    type Append = unsafe extern "C" fn(*const c_char, *const c_void, usize);
+    let write = |from: *const c_void, bytes: usize| {
+        let padding = [0u8; ALIGNED];
+        let rest = bytes.next_multiple_of(ALIGNED) - bytes;
+        // SAFETY: the function has this type, and as many bytes may be read.
+        unsafe {
+            let append = function::<Append>(host, "host_append");
+            append(path.as_ptr(), from, bytes);
+            append(path.as_ptr(), padding.as_ptr().cast(), rest);
+        }
+    };
+    write((&raw const tree).cast(), size_of_val(&tree));
+    write((&raw const clusters).cast(), size_of_val(&clusters));
+    write(steps.as_ptr().cast(), size_of_val(&steps));
+    write(watch.as_ptr().cast(), size_of_val(&watch));
+    let append_all = |buffer: &RefCell<Buffer>| {
+        let buffer = buffer.borrow();
+        write(buffer.as_ptr().cast(), 8 * buffer.len());
+    };
+    rows_and_factors.iter().for_each(append_all);
+    arrays.map(append_all);
+}
+
+/// compute-sanitizer's racecheck takes too long for whole trees, and sees shared memory only.
+#[test]
+fn no_two_threads_of_a_block_race_in_a_tree() {
+    let mut random = Random(78);
+    for (most_columns, n, p, distances) in [
+        (16, 60, 3, &Distance::ALL[..]),
+        (52, 30, 36, &[Distance::Centroid]),
+    ] {
+        let definitions: &[&str] = &[&format!("DIMENSIONS={most_columns}")];
+        let family = (most_columns, library("tree.cpp", definitions));
+        let x = draw(&mut random, Data::Mixture, n, p);
+        let write = |folder: &Path, distance: Distance| {
+            let file = folder.join(format!("{distance:?}"));
+            let options = Options {
+                threshold: 1e6,
+                subthreshold: Subthreshold::Mahal,
+                distance,
+                normalize: false,
+                apriori_intra: true,
+            };
+            let problem = Problem::of_observations(&x, 0..n as u32, options);
+            write_launch(&family, &problem, &file);
+            file.to_str().unwrap().to_owned()
+        };
+        let races = in_folder(|folder| {
+            let files: Vec<String> = distances.iter().map(|&it| write(folder, it)).collect();
+            let calls: Vec<[&str; 1]> = files.iter().map(|file| [&file[..]]).collect();
+            let calls: Vec<&[&str]> = calls.iter().map(|call| &call[..]).collect();
+            races("tree_races.cpp", definitions, &calls)
+        });
+        assert!(races.is_empty(), "{}", races.join("\n"));
+    }
 }
 
 /// Number of problems on which the kernels are tested.

@@ -1,6 +1,7 @@
 //! Compares the trees of a GPU with the CPU's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::linkage::geometric;
@@ -87,77 +88,145 @@ fn compare(
     );
 }
 
-/// Compares random clusterings with the CPU's, on every kind of data and in all numbers of
-/// dimensions. Fails if the GPU leaves a tree to the CPU.
-fn compare_random(seed: u64, rounds: usize, largest: usize, share: f64) {
-    let trees = trees_of_gpu(share);
-    let mut random = Random(seed);
-    for round in 0..rounds {
+/// A random clustering: its data, options and apriori labels, and what it is.
+type Case = (Observations, Options, Option<Vec<u32>>, String);
+
+/// Largest number of apriori clusters of a random clustering.
+const MOST_GROUPS: u32 = 6;
+
+/// Random clusterings of every kind of data and in all numbers of dimensions.
+struct Cases {
+    random: Random,
+    rounds: std::ops::Range<usize>,
+    largest: usize,
+}
+
+impl Iterator for Cases {
+    type Item = Case;
+
+    fn next(&mut self) -> Option<Case> {
+        let round = self.rounds.next()?;
+        let random = &mut self.random;
         let data = DATA[round % DATA.len()];
         let p = DIMENSIONS[round % DIMENSIONS.len()].min(most_columns());
         // A search for ties at 0 that result from rounding takes O(n³) time. The CPU is slow in
         // many columns.
         let most = match data {
-            Data::Minute => largest.min(400),
-            _ if p > 52 => largest.min(800),
-            _ => largest,
+            Data::Minute => self.largest.min(400),
+            _ if p > 52 => self.largest.min(800),
+            _ => self.largest,
         };
         let n = 2 + random.below(most - 1);
-        let x = draw(&mut random, data, n, p);
-        let options = options(&mut random, n);
-        let labels = apriori(&mut random, n);
-        let labels = labels.as_deref();
-        let apriori = labels.map(|labels| labels.iter().max());
+        let x = draw(random, data, n, p);
+        let options = options(random, n);
+        let labels = apriori(random, n);
+        // More groups would be very many trees of a few clusters.
+        let few = |labels: Vec<u32>| labels.iter().map(|label| label % MOST_GROUPS).collect();
+        let labels: Option<Vec<u32>> = labels.map(few);
+        let apriori = labels.as_ref().map(|labels| labels.iter().max());
         let case = format!("{round}, {data:?}, {n} × {p}, labels up to {apriori:?}, {options:?}");
-        let before = trees.counts();
-        compare(&trees, &x, labels, &options, &case);
-        assert_grown(before, trees.counts(), &case);
+        Some((x, options, labels, case))
     }
-    let (asked, grown) = trees.counts();
-    eprintln!("up to {largest} clusters: {grown} of {asked} trees");
 }
+
+/// Number of threads among which `compare_random` divides its clusterings.
+const THREADS: usize = 4;
+
+/// Compares random clusterings with the CPU's. Fails if the GPU leaves a tree to the CPU.
+fn compare_random(seed: u64, rounds: usize, largest: usize, share: f64) {
+    let cases = Mutex::new(Cases {
+        random: Random(seed),
+        rounds: 0..rounds,
+        largest,
+    });
+    // In a function of its own, so that no thread has the lock while it compares.
+    let next = || cases.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let trees = trees_of_gpu(share);
+                while let Some((x, options, labels, case)) = next() {
+                    let before = trees.counts();
+                    compare(&trees, &x, labels.as_deref(), &options, &case);
+                    assert_grown(before, trees.counts(), &case);
+                }
+                let (asked, grown) = trees.counts();
+                eprintln!("up to {largest} clusters: {grown} of {asked} trees");
+            });
+        }
+    });
+}
+
+/// As many random clusterings have every kind of data in every number of dimensions.
+const ALL: usize = DATA.len() * DIMENSIONS.len();
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_the_trees_of_the_cpu() {
-    // Every kind of data in every number of dimensions.
-    let all = DATA.len() * DIMENSIONS.len();
-    for (seed, rounds, largest) in [(71, 2 * all, 300), (72, all, 3000)] {
-        compare_random(seed, rounds, largest, 1.0);
-    }
-    // A share of 0: the fewest blocks that a tree gets while other trees are made.
-    compare_random(76, all / 2, 3000, 0.0);
+    compare_random(71, ALL, 300, 1.0);
 }
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_grows_the_larger_trees_of_the_cpu() {
+    compare_random(72, ALL, 3000, 1.0);
+}
+
+/// A share of 0: the fewest blocks that a tree gets while other trees are made.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn few_blocks_of_the_gpu_grow_the_trees_of_the_cpu() {
+    compare_random(76, ALL / 2, 3000, 0.0);
+}
+
+/// Compares small trees with the CPU's, with few blocks: under compute-sanitizer, blocks that wait
+/// take most of the time.
+fn compare_small(distance: Distance, cases: &[(Data, usize, usize, f64, Subthreshold)]) {
+    let trees = trees_of_gpu(0.0);
+    let mut random = Random(73);
+    for &(data, n, p, threshold, subthreshold) in cases {
+        let p = p.min(most_columns());
+        let options = options_of(distance, threshold, subthreshold);
+        let x = draw(&mut random, data, n, p);
+        let case = format!("{data:?}, {n} × {p}, {options:?}");
+        compare(&trees, &x, None, &options, &case);
+    }
+    assert_eq!(trees.counts(), (cases.len(), cases.len()));
+}
+
+const SMALL: [(Data, usize, usize, f64, Subthreshold); 4] = [
+    (Data::Mixture, 300, 5, 30.0, Subthreshold::Mahal),
+    // All clusters are full-size before the last merge.
+    (Data::Plain, 300, 14, 3.0, Subthreshold::Euclid),
+    (Data::Counts, 300, 14, 90.0, Subthreshold::Mahal0),
+    (Data::HeavyTails, 300, 5, 1.0, Subthreshold::EuclidMahal),
+];
 
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
-    let trees = trees_of_gpu(1.0);
-    let mut random = Random(73);
-    for distance in [Distance::Centroid, Distance::FullMahalanobis] {
-        for (data, n, p, threshold, subthreshold) in [
-            (Data::Mixture, 300, 5, 30.0, Subthreshold::Mahal),
-            // All clusters are full-size before the last merge.
-            (Data::Plain, 300, 14, 3.0, Subthreshold::Euclid),
-            (Data::Counts, 300, 14, 90.0, Subthreshold::Mahal0),
-            (Data::HeavyTails, 300, 5, 1.0, Subthreshold::EuclidMahal),
-            (Data::Plain, 100, 53, 20.0, Subthreshold::Mahal),
-        ] {
-            let p = p.min(most_columns());
-            let options = options_of(distance, threshold, subthreshold);
-            let x = draw(&mut random, data, n, p);
-            let case = format!("{data:?}, {n} × {p}, {options:?}");
-            compare(&trees, &x, None, &options, &case);
-        }
-    }
-    assert_eq!(trees.counts(), (10, 10));
+    compare_small(Distance::Centroid, &SMALL);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_grows_trees_by_full_distances_on_small_data() {
+    compare_small(Distance::FullMahalanobis, &SMALL);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_grows_wide_trees_on_small_data() {
+    let case = (Data::Plain, 100, 53, 20.0, Subthreshold::Mahal);
+    compare_small(Distance::Centroid, &[case]);
+    compare_small(Distance::FullMahalanobis, &[case]);
 }
 
 /// Blocks copy the factor of a cluster for the distances of at least 256 members to it.
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_sums_over_members_in_many_columns_on_small_data() {
-    let trees = trees_of_gpu(1.0);
+    let trees = trees_of_gpu(0.0);
     let x = draw(&mut Random(80), Data::Plain, 700, 43);
     let options = options_of(Distance::FullMahalanobis, 100.0, Subthreshold::Mahal);
     compare(&trees, &x, None, &options, "700 × 43");
