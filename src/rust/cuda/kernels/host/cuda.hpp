@@ -376,6 +376,13 @@ template <class T, class F> T change(T *at, F changed) {
   *at = next;
   return old;
 }
+// Replaces a value if it is the expected one, atomically. Returns the value before.
+template <class T> T change_if(T *at, T expected, T value) {
+  Atomic atomic(at, sizeof *at);
+  T old = *at;
+  if (old == expected) *at = value;
+  return old;
+}
 #endif
 template <class T, class U> T atomicAdd(T *at, U value) {
   return change(at, [=](T old) { return old + (T)value; });
@@ -386,7 +393,7 @@ template <class T, class U> T add_acquiring(T *at, U value) {
   return old;
 }
 template <class T> T atomicCAS(T *at, T expected, T value) {
-  return change(at, [=](T old) { return old == expected ? value : old; });
+  return change_if(at, expected, value);
 }
 template <class T, class U> T atomicExch(T *at, U value) {
   return change(at, [=](T) { return (T)value; });

@@ -48,5 +48,11 @@ template <class T, class F> T change(T *at, F changed) {
   return old;
 }
 
+// Replaces a value if it is the expected one. Returns the value before.
+template <class T> T change_if(T *at, T expected, T value) {
+  __atomic_compare_exchange(at, &expected, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return expected;
+}
+
 // Arrays that live until the program ends.
 template <class T> T *array(size_t length) { return new T[length](); }

@@ -36,13 +36,6 @@ EXPORT void host_tree(const Tree *tree, const Clusters *clusters, uint what,
   launch({1}, THREADS, [&] { grow(*tree, *clusters); });
 }
 
-// Appends bytes to a file, for tree_races.cpp.
-EXPORT void host_append(const char *path, const void *from, size_t bytes) {
-  std::FILE *file = std::fopen(path, "ab");
-  bool has_written = file && std::fwrite(from, 1, bytes, file) == bytes;
-  if (!file || std::fclose(file) != 0 || !has_written) std::abort();
-}
-
 #if IS_WIDE
 // Writes to `part` whether the leading coordinates of a difference d, with the first square and
 // sum as in `are_enough`, rule out a cluster with this LOW; and to `whole` whether all coordinates,

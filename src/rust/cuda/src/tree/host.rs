@@ -15,9 +15,9 @@ use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, to_merges, Placement, Status, Tree};
+use super::arrays::{control, to_merges, Placement, Status, Tree, TreeArrays};
 use super::clusters::{Clusters, Scalars};
-use super::start::Start;
+use super::start::{Contents, Start};
 use super::testing::{assert_grown, prepare_launch, Trees};
 use crate::host::{function, in_folder, library, races};
 
@@ -39,6 +39,29 @@ fn bytes(buffer: &Buffer) -> &[u8] {
     cast_slice(buffer)
 }
 
+/// The arrays of a launch, with what they have at the start.
+fn contents_of(start: &Start, contents: &Contents) -> (TreeArrays<Buffer>, [Buffer; 2]) {
+    let sizes = &start.sizes;
+    let arrays = sizes.bytes().map(|&bytes| RefCell::new(filled(bytes)));
+    let rows_and_factors = sizes.clusters_bytes().map(filled).map(RefCell::new);
+    arrays.members.borrow_mut().fill(0);
+    let cpu = Cpu::new(1).unwrap();
+    contents
+        .copy(&arrays, &rows_and_factors, &cpu, put)
+        .unwrap();
+    (
+        arrays.map(RefCell::take),
+        rows_and_factors.map(RefCell::into_inner),
+    )
+}
+
+/// Clears what the host clears before each launch that makes merges.
+fn clear(arrays: &mut TreeArrays<Buffer>) {
+    arrays.posted.fill(0);
+    arrays.done.fill(0);
+    arrays.shared_work.fill(0x7fff_ffff_7fff_ffff);
+}
+
 /// Makes the merges of a problem by the kernels for up to `most_columns` columns. Returns `None` if
 /// the kernels give up.
 fn host_grow(
@@ -56,16 +79,8 @@ fn host_grow(
     let (start, contents) = start.unwrap();
     let sizes = start.sizes;
     let n = sizes.clusters;
-    let arrays = sizes.bytes().map(|&bytes| RefCell::new(filled(bytes)));
-    let rows_and_factors = sizes.clusters_bytes().map(filled).map(RefCell::new);
     let mut watch = [0u32; 2];
-    arrays.members.borrow_mut().fill(0);
-    let cpu = Cpu::new(1).unwrap();
-    contents
-        .copy(&arrays, &rows_and_factors, &cpu, put)
-        .unwrap();
-    let mut arrays = arrays.map(RefCell::take);
-    let rows_and_factors = rows_and_factors.map(RefCell::into_inner);
+    let (mut arrays, rows_and_factors) = contents_of(&start, &contents);
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = milliseconds;
@@ -93,9 +108,7 @@ fn host_grow(
         // SAFETY: the control state has at least STATE_STARTS words, and nothing else uses them
         // now.
         unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };
-        arrays.posted.fill(0);
-        arrays.done.fill(0);
-        arrays.shared_work.fill(0x7fff_ffff_7fff_ffff);
+        clear(&mut arrays);
         run(&tree, &clusters, 2, used, used);
         let state: Vec<u32> = bytemuck::pod_collect_to_vec(bytes(&arrays.control));
         // As on a device: the launch after a launch without a merge prepares a single pair and may
@@ -143,75 +156,45 @@ fn no_two_threads_of_a_block_race_for_sums() {
     assert!(races.is_empty(), "{}", races.join("\n"));
 }
 
-/// Where tree_races.cpp has the pieces of a launch, and the multiple at which each of them starts.
+/// Where tree_races.cpp has the arrays of a launch, at an address that ThreadSanitizer leaves to
+/// programs, and the number of bytes at a multiple of which each of them starts.
 const START: u64 = 0x10_0000_0000;
 const ALIGNED: usize = 64;
 
 /// Writes what the first launch for a problem starts with to a file, as tree_races.cpp reads it.
-fn write_launch((most_columns, host): &(usize, Library), problem: &Problem, file: &Path) {
+fn write_launch(most_columns: usize, problem: &Problem, file: &Path) {
     let bounding_box = problem.bounding_box();
     let monitor = Monitor::default();
-    let start = Start::new(problem, &bounding_box, *most_columns, &monitor);
+    let start = Start::new(problem, &bounding_box, most_columns, &monitor);
     let (start, contents) = start.unwrap();
-    let arrays = start
-        .sizes
-        .bytes()
-        .map(|&bytes| RefCell::new(filled(bytes)));
-    let rows_and_factors = start.sizes.clusters_bytes().map(filled).map(RefCell::new);
-    arrays.members.borrow_mut().fill(0);
-    let cpu = Cpu::new(1).unwrap();
-    contents
-        .copy(&arrays, &rows_and_factors, &cpu, put)
-        .unwrap();
-    arrays.posted.borrow_mut().fill(0);
-    arrays.done.borrow_mut().fill(0);
-    arrays.shared_work.borrow_mut().fill(0x7fff_ffff_7fff_ffff);
-    arrays.control.borrow_mut()[..control::STATE_STARTS / 2].fill(0);
+    let (mut arrays, rows_and_factors) = contents_of(&start, &contents);
+    clear(&mut arrays);
+    arrays.control[..control::STATE_STARTS / 2].fill(0);
 
-    // The pieces without addresses in them come last.
+    let appending = library("append.cpp", &[&format!("ALIGNED={ALIGNED}")]);
+    let path = CString::new(file.to_str().unwrap()).unwrap();
+    type Append = unsafe extern "C" fn(*const c_char, *const c_void, usize);
     let mut end = START;
-    let mut place = |bytes: usize| {
+    // Returns where the program has it.
+    let mut append = |from: *const c_void, bytes: usize| {
+        // SAFETY: the function has this type, and as many bytes may be read.
+        unsafe { function::<Append>(&appending, "host_append")(path.as_ptr(), from, bytes) };
         let at = end;
         end += bytes.next_multiple_of(ALIGNED) as u64;
         at
     };
-    place(size_of::<Tree>());
-    place(size_of::<Clusters>());
-    let used = problem.clusters() as u32;
-    let steps = [if start.are_points() { 6 } else { 1 }, used];
-    place(size_of_val(&steps));
-    let watch = [0u32; 2];
-    let watch_at = place(size_of_val(&watch));
-    let rows_at = rows_and_factors
-        .each_ref()
-        .map(|it| place(8 * it.borrow().len()));
-    let addresses = arrays.map(|array| place(8 * array.borrow().len()));
-    let mut tree = start.tree(problem, addresses, watch_at);
+    let mut append_all = |array: &Buffer| append(array.as_ptr().cast(), 8 * array.len());
+    let watch = append_all(&vec![0]);
+    let clusters = start.clusters(rows_and_factors.each_ref().map(&mut append_all));
+    let mut tree = start.tree(problem, arrays.map(append_all), watch);
     tree.milliseconds = 1_000_000;
-    let clusters = start.clusters(rows_at);
-
-    let path = CString::new(file.to_str().unwrap()).unwrap();
-    type Append = unsafe extern "C" fn(*const c_char, *const c_void, usize);
-    let write = |from: *const c_void, bytes: usize| {
-        let padding = [0u8; ALIGNED];
-        let rest = bytes.next_multiple_of(ALIGNED) - bytes;
-        // SAFETY: the function has this type, and as many bytes may be read.
-        unsafe {
-            let append = function::<Append>(host, "host_append");
-            append(path.as_ptr(), from, bytes);
-            append(path.as_ptr(), padding.as_ptr().cast(), rest);
-        }
-    };
-    write((&raw const tree).cast(), size_of_val(&tree));
-    write((&raw const clusters).cast(), size_of_val(&clusters));
-    write(steps.as_ptr().cast(), size_of_val(&steps));
-    write(watch.as_ptr().cast(), size_of_val(&watch));
-    let append_all = |buffer: &RefCell<Buffer>| {
-        let buffer = buffer.borrow();
-        write(buffer.as_ptr().cast(), 8 * buffer.len());
-    };
-    rows_and_factors.iter().for_each(append_all);
-    arrays.map(append_all);
+    let steps = [
+        if start.are_points() { 6 } else { 1 },
+        problem.clusters() as u32,
+    ];
+    append((&raw const tree).cast(), size_of_val(&tree));
+    append((&raw const clusters).cast(), size_of_val(&clusters));
+    append(steps.as_ptr().cast(), size_of_val(&steps));
 }
 
 /// compute-sanitizer's racecheck takes too long for whole trees, and sees shared memory only.
@@ -222,12 +205,17 @@ fn no_two_threads_of_a_block_race_in_a_tree() {
         (16, 60, 3, &Distance::ALL[..]),
         (52, 30, 36, &[Distance::Centroid]),
     ] {
-        let definitions: &[&str] = &[&format!("DIMENSIONS={most_columns}")];
-        let family = (most_columns, library("tree.cpp", definitions));
+        let definitions = [
+            format!("DIMENSIONS={most_columns}"),
+            format!("START={START}"),
+            format!("ALIGNED={ALIGNED}"),
+        ];
+        let definitions = definitions.each_ref().map(|definition| &definition[..]);
         let x = draw(&mut random, Data::Mixture, n, p);
         let write = |folder: &Path, distance: Distance| {
             let file = folder.join(format!("{distance:?}"));
             let options = Options {
+                // No cluster becomes full-size, so one launch makes all merges.
                 threshold: 1e6,
                 subthreshold: Subthreshold::Mahal,
                 distance,
@@ -235,14 +223,14 @@ fn no_two_threads_of_a_block_race_in_a_tree() {
                 apriori_intra: true,
             };
             let problem = Problem::of_observations(&x, 0..n as u32, options);
-            write_launch(&family, &problem, &file);
+            write_launch(most_columns, &problem, &file);
             file.to_str().unwrap().to_owned()
         };
         let races = in_folder(|folder| {
             let files: Vec<String> = distances.iter().map(|&it| write(folder, it)).collect();
             let calls: Vec<[&str; 1]> = files.iter().map(|file| [&file[..]]).collect();
             let calls: Vec<&[&str]> = calls.iter().map(|call| &call[..]).collect();
-            races("tree_races.cpp", definitions, &calls)
+            races("tree_races.cpp", &definitions, &calls)
         });
         assert!(races.is_empty(), "{}", races.join("\n"));
     }
